@@ -14,7 +14,7 @@ class ExpectedWheel:
     Attributes:
         version: the exact version, local part included.
         python: the Python it must install on: ``3.11``, or ``3.14t`` for a free-threaded one.
-        pythons: the other Pythons that a stable-ABI wheel must install on.
+        pythons: the other Pythons that a wheel for several must install on.
         abi3: False refuses a stable-ABI wheel, True refuses any other.
         platform: the platform it was built for: ``linux/amd64``, ``linux/arm64``, ….
         max_glibc: the newest glibc it may need, as ``2.28``.

@@ -21,7 +21,7 @@ from bakery.build.context import BakeContext
 from bakery.build.lock.failure import failure
 from bakery.build.run_folders import refuse_links, remove_tree
 from bakery.core.files import read_plain
-from bakery.core.names import CacheBackend
+from bakery.core.names import CacheBackend, Kind
 from bakery.emit.cache import cache_attributes
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
@@ -122,9 +122,16 @@ class BuildxBackend:
 
     def start(self, task: CellTask, state: CellState) -> None:
         """Start one bake of a task; the export of an earlier try is removed."""
+        shared: tuple[str, ...] = ()
+        if state.wheel_of:
+            # The stage with the wheel is the folder with the other task's, as it would be published.
+            task = task.without_wheel()
+            wheel, folder = self.context.plan.stage_of(Kind.WHEEL), self.common.stage / state.wheel_of
+            shared = tuple(f"{target.name}.contexts.{wheel}={folder.absolute()}" for target in task.targets)
         request = self.context.request(self.common, task, state.node)
         request = replace(
             request,
+            overrides=(*request.overrides, *shared),
             no_cache=request.no_cache or state.no_build_cache,
             still_s=STILL_S if self.imports else None,
         )

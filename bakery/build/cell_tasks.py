@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery import __version__
@@ -44,6 +44,10 @@ class CellTask:
         """Whether a target of ``kind`` is among its targets."""
         return any(target.kind is kind for target in self.targets)
 
+    def without_wheel(self) -> CellTask:
+        """Return the task without the target that builds its wheel."""
+        return replace(self, targets=tuple(target for target in self.targets if target.kind is not Kind.WHEEL))
+
 
 @dataclass(slots=True)
 class CellState:
@@ -53,6 +57,7 @@ class CellState:
         outcome: of its last try; None before the first.
         skip_reason: why it was not built, if nothing in it failed.
         shares_failure: it needs a step that failed in another cell, which ``skip_reason`` names.
+        wheel_of: the task whose wheel it tests instead of its own; empty for its own.
         node: the node of its last try; empty for the engine.
         lost_nodes: nodes that failed while they built it.
         use_layer_cache: the next try reads the layer cache.
@@ -66,6 +71,7 @@ class CellState:
     error: BakeryError | None = None
     skip_reason: str = ""
     shares_failure: bool = False
+    wheel_of: str = ""
     node: str = ""
     lost_nodes: tuple[str, ...] = ()
     cache_problems: tuple[str, ...] = ()
@@ -81,25 +87,39 @@ def cell_tasks(targets: Sequence[Target]) -> dict[str, CellTask]:
     return {name: CellTask(items[0].cell, tuple(items)) for name, items in cells.items()}
 
 
-def publish_groups(tasks: Mapping[str, CellTask]) -> dict[str, tuple[str, ...]]:
-    """Return task → the tasks that share its wheel, with itself; the wheel is published when all passed."""
+def publish_groups(
+    tasks: Mapping[str, CellTask], wheel_of: Mapping[str, str] | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Return task → the tasks that share its wheel, with itself; the wheel is published when all passed.
+
+    ``wheel_of``: task → the task whose wheel it takes, besides what the plan says.
+    """
     groups: dict[str, list[str]] = {}
     for name, task in tasks.items():
-        groups.setdefault(task.cell.built_by, []).append(name)
+        groups.setdefault((wheel_of or {}).get(name, task.cell.built_by), []).append(name)
     return {name: tuple(group) for group in groups.values() for name in group}
 
 
 def schedule_items(
-    plan: Plan, tasks: Iterable[CellTask], cores: int, memory: int, peaks: Mapping[str, int]
+    plan: Plan,
+    tasks: Iterable[CellTask],
+    cores: int,
+    memory: int,
+    peaks: Mapping[str, int],
+    wheel_of: Mapping[str, str] | None = None,
 ) -> list[Item]:
-    """Return the items of tasks, for an engine with ``memory`` MB; ``peaks``: cell → MB in an earlier run."""
+    """Return the items of tasks, for an engine with ``memory`` MB; ``peaks``: cell → MB in an earlier run.
+
+    ``wheel_of``: task → the task whose wheel it takes, besides what the plan says.
+    """
     tasks = list(tasks)
     builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
+    first = {task.name: (wheel_of or {}).get(task.name, task.cell.built_by) for task in tasks}
     declared = needed(plan.job_memory, plan.jobs, cores, memory)
     return [
         Item(
             name=task.name,
-            after=task.cell.built_by if task.cell.built_by != task.name and task.cell.built_by in builders else "",
+            after=first[task.name] if first[task.name] != task.name and first[task.name] in builders else "",
             memory=declared or peaks.get(task.name, 0),
             platform=task.cell.platform,
             group=json.dumps([value for axis, value in sorted(task.cell.axes.items()) if axis != "python"]),

@@ -13,6 +13,7 @@ from bakery.build.journal import Record
 from bakery.build.options import CellSelection, Options
 from bakery.build.publish import holds
 from bakery.build.secrets.mask import Mask
+from bakery.build.shared_wheels import Families
 from bakery.core.names import TARGET_KINDS
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
@@ -42,6 +43,8 @@ class RunContext:
         tasks: name → task; finished ones are removed.
         finished: cell → its record, if it is not built again.
         keys: cell → digest of its inputs.
+        wheel_of: cell → the cell whose wheel it takes without ``wheel.abi3``: as the last run found, then this one.
+        families: of the tasks, if the backend can test a wheel that another task built.
     """
 
     root: Path
@@ -55,6 +58,8 @@ class RunContext:
     tasks: dict[str, CellTask] = field(default_factory=dict)
     finished: dict[str, Record] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
+    wheel_of: dict[str, str] = field(default_factory=dict)
+    families: Families = field(default_factory=dict)
     folder: Path = field(init=False)
 
     @property
@@ -98,7 +103,7 @@ def skip_finished(context: RunContext) -> None:
             for cell in tasks[name].cells
         )
 
-    groups = publish_groups(tasks)
+    groups = publish_groups(tasks, context.wheel_of)
     over = [name for name in tasks if all(is_over(member) for member in groups[name])]
     context.finished = {cell: context.previous.get(cell, no_record) for name in over for cell in tasks[name].cells}
     context.tasks = {name: task for name, task in tasks.items() if name not in over}

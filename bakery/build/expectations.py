@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.utils import BuildTag, parse_wheel_filename
@@ -20,8 +21,13 @@ from bakery.resolve.rules.device import DevicePromise
 from bakery.toolchains.facts import torch_release
 
 
-def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path]) -> tuple[ExpectedWheel, ...]:
-    """Return the expectations of all wheels of a cell. Raises AuditError unless each naming has one wheel."""
+def promises(
+    plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Sequence[Path], served: Sequence[Cell] = ()
+) -> tuple[ExpectedWheel, ...]:
+    """Return the expectations of all wheels of a cell; ``served``: the cells that take them without ``wheel.abi3``.
+
+    Raises AuditError unless each naming has one wheel.
+    """
     promised: dict[Path, ExpectedWheel] = {}
     for naming, local, tag, wheel in _assigned(plan, cell, wheels):
         if wheel is None:
@@ -29,7 +35,9 @@ def promises(plan: Plan, cell: Cell, device: DevicePromise | None, wheels: Seque
                 f"{cell.id}: no wheel is named as the recipe says: {_described(naming, local, tag)}",
                 details=[path.name for path in wheels if path not in promised],
             )
-        promised[wheel] = _promise(plan, cell, device, naming, _version(plan, local))
+        promise = _promise(plan, cell, device, naming, _version(plan, local))
+        pythons = (*promise.pythons, *(item.axes["python"] for item in served if item.id != cell.id))
+        promised[wheel] = replace(promise, pythons=tuple(dict.fromkeys(pythons)))
     if extra := [path.name for path in wheels if path not in promised]:
         raise AuditError(f"{cell.id}: more wheels than names", details=extra)
     return tuple(promised[path] for path in wheels)

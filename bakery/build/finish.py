@@ -47,7 +47,7 @@ class Finisher:
         The journal is written before the wheel is published, because `--resume` checks the output folder, too.
 
         Args:
-            tasks: at most one of them built the wheel.
+            tasks: the first of those that build wheels built this one.
             peaks: task → peak memory in MB.
             metadata: buildx's metadata of the wheel's target.
 
@@ -55,15 +55,16 @@ class Finisher:
         built another file of that name, and InterruptedBake if the run was ended while another one published.
         """
         stage = self.context.folder / "stage"
+        cells = [task.cell for task in tasks]
         builder = next((task.cell for task in tasks if task.has(Kind.WHEEL)), None)
         cell = builder or tasks[0].cell
         # cibuildwheel builds a wheel for tests, too: it is audited, and not published.
-        results = self._audited(cell, stage / cell.id) if builder or (stage / cell.id).is_dir() else ()
+        results = self._audited(cell, cells, stage / cell.id) if builder or (stage / cell.id).is_dir() else ()
         if builder:
             digests = {result.path: result.sha256 for result in results}
             self.claims.take(builder.id, digests)
             if self.recorder:
-                self.recorder.publish(builder, digests, metadata, stage / "materials" / builder.id)
+                self.recorder.publish(cells, digests, metadata, stage / "materials" / builder.id)
         wheels = tuple(RecordedWheel(item.path.name, item.sha256, item.size) for item in results)
         for task in tasks:
             self._write(task, Result.DONE, peaks.get(task.name, 0), builder.id if builder else "", wheels)
@@ -79,18 +80,24 @@ class Finisher:
         """Record in the journal that a task failed. Raises OutputError if the journal cannot be written."""
         self._write(task, Result.FAILED, peak)
 
+    def held_back(self, task: CellTask, peak: int) -> None:
+        """Record in the journal that a task's wheel waits for another task. Raises OutputError as `failed`."""
+        self._write(task, Result.CANCELED, peak)
+
     def _write(
         self, task: CellTask, result: Result, peak: int, builder: str = "", wheels: tuple[RecordedWheel, ...] = ()
     ) -> None:
         for cell in task.cells:
             # A run whose steps are cached uses less memory than the one that ran them.
             memory = max(peak, self.context.peaks.get(cell, 0))
-            self.journal.write(Record(cell, self.context.keys[cell], result, memory, wheels if cell == builder else ()))
+            own = wheels if cell == builder else ()
+            shared = self.context.wheel_of.get(cell, "")
+            self.journal.write(Record(cell, self.context.keys[cell], result, memory, own, shared))
 
-    def _audited(self, cell: Cell, folder: Path) -> tuple[AuditResult, ...]:
+    def _audited(self, cell: Cell, served: Sequence[Cell], folder: Path) -> tuple[AuditResult, ...]:
         paths = stage_files(folder)
         memory = engine_paths(self.context.environment).cache / "audited"
-        expected = promises(self.context.plan, cell, self._devices.get(cell.id), paths)
+        expected = promises(self.context.plan, cell, self._devices.get(cell.id), paths, served)
         results = tuple(audit(path, promise, memory) for path, promise in zip(paths, expected, strict=True))
         faults = [f"{item.path.name}: {fault}" for item in results for fault in item.faults]
         if not faults:

@@ -44,6 +44,7 @@ class Record:
         key: digest of the cell's inputs.
         memory: peak memory of its steps in MB; 0 if unknown.
         wheels: those that passed the audit; they are published after this record is written.
+        wheel_of: the cell whose wheel this one takes without ``wheel.abi3``; empty for its own.
     """
 
     cell: str
@@ -51,6 +52,7 @@ class Record:
     result: Result
     memory: int = 0
     wheels: tuple[RecordedWheel, ...] = field(default=())
+    wheel_of: str = ""
 
 
 class Journal:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from bakery.audit.result_cache import AuditResult
@@ -21,6 +21,7 @@ from bakery.build.processes import Signals
 from bakery.build.records.recorder import Recorder
 from bakery.build.report import CellFailure, RunReport, built_target, finished_target
 from bakery.build.scheduler import Schedule, State, Try, delay
+from bakery.build.sharing import Sharing
 from bakery.build.tag_differences import tag_differences
 from bakery.core.durations import duration
 from bakery.core.errors import BakeryError, EngineError, InterruptedBake, OutputError
@@ -83,32 +84,44 @@ class Runner:
     _failed_steps: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False)
     _finishing: dict[Future[tuple[AuditResult, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
     _unexplained: list[tuple[str, BakeOutcome]] = field(default_factory=list, init=False)
+    _sharing: Sharing = field(init=False)
 
     def __post_init__(self) -> None:
         tasks = self.context.tasks
         self.states = {name: CellState() for name in tasks}
         self._groups = publish_groups(tasks)
+        self._sharing = Sharing(self.context, self.schedule, self.finisher, self.states, self._peak)
         self._args = {name: self.context.plan.args_of(task.cell) for name, task in tasks.items()}
 
     def run(self) -> None:
         """Run all tasks; ``states`` then has every result. Raises BakeError for what ends all: no docker, no log."""
         with ThreadPoolExecutor(MAX_PARALLEL_AUDITS) as pool:
-            while not (self.schedule.over and not self._finishing):
+            while not (self.schedule.over and not self._finishing and self._sharing.over):
                 self._check_time()
                 self._check_nodes()
                 for item in self.schedule.due(time.monotonic()):
-                    state = self.states[item.name]
-                    state.node = self.schedule.entries[item.name].seat
-                    self.backend.start(self.context.tasks[item.name], state)
+                    self._start(item.name, pool)
                 if self.peaks:
                     self.peaks.measure({name: self._args[name] for name in self._running()})
                 for name, outcome in self.backend.turn():
                     self._end_try(name, outcome, pool)
                 for future in [future for future in self._finishing if future.done()]:
                     self._end_finish(future)
+                for members in self._sharing.settle():
+                    self._finish(members, pool)
         for name, state in self.states.items():
             if state.result is Result.CANCELED and not state.shares_failure:
                 state.skip_reason = self._skip_reason(name)
+
+    def _start(self, name: str, pool: ThreadPoolExecutor) -> None:
+        """Start a try of a task; a task that only waited for another one's wheel is over."""
+        state = self.states[name]
+        state.node = self.schedule.entries[name].seat
+        if self._sharing.start(name):
+            self.backend.start(self.context.tasks[name], state)
+        else:
+            self.schedule.ended(name, Try.PASSED, time.monotonic())
+            self._finish_group(name, pool)
 
     def _running(self) -> list[str]:
         return [name for name in self.states if self.schedule.entries[name].state is State.RUNNING]
@@ -144,6 +157,9 @@ class Runner:
 
     def _end_try(self, name: str, outcome: BakeOutcome, pool: ThreadPoolExecutor) -> None:
         state = self.states[name]
+        if state.wheel_of and state.outcome:
+            # Its own wheel, which was built first, keeps its row.
+            outcome = replace(outcome, targets={**state.outcome.targets, **outcome.targets})
         state.outcome = outcome
         state.tries = self.schedule.entries[name].tries
         for text in outcome.cache:
@@ -213,12 +229,17 @@ class Runner:
         self.finisher.failed(self.context.tasks[name], self._peak(name))
 
     def _finish_group(self, name: str, pool: ThreadPoolExecutor) -> None:
-        """Finish the tasks that share a wheel, once all of them passed."""
-        members = tuple(self._groups[name])
-        if all(self.schedule.entries[member].state is State.PASSED for member in members):
-            tasks = [self.context.tasks[member] for member in members]
-            peaks = {member: self._peak(member) for member in members}
-            self._finishing[pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members
+        """Finish the tasks that share a wheel, once all of them passed; one for several Pythons waits for its family."""
+        members = self._groups[name]
+        if not self._sharing.hold(name) and all(
+            self.schedule.entries[member].state is State.PASSED for member in members
+        ):
+            self._finish(tuple(members), pool)
+
+    def _finish(self, members: tuple[str, ...], pool: ThreadPoolExecutor) -> None:
+        tasks = [self.context.tasks[member] for member in members]
+        peaks = {member: self._peak(member) for member in members}
+        self._finishing[pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members
 
     def _metadata(self, tasks: Sequence[CellTask]) -> Mapping[str, Json]:
         """Return buildx's metadata of the target that built the wheel."""
@@ -264,7 +285,9 @@ class Runner:
 
     def _skip_reason(self, name: str) -> str:
         """Return why a task was not built, if nothing in it failed."""
-        states = {member: self.states[member] for member in self._groups[name]}
+        builder = self.context.wheel_of.get(name, name)
+        members = (*self._sharing.groups.get(name, self._groups[name]), builder)
+        states = {member: self.states[member] for member in members if member in self.states}
         failed = [member for member, state in states.items() if state.error or state.shares_failure]
         if failed:
             return f"{failed[0]} failed, and they share a wheel"
@@ -296,11 +319,16 @@ def run_tasks(
 
 def _first_records(context: RunContext) -> list[Record]:
     """Return the first records of the journal: cells to build are unfinished, others are unchanged."""
-    plan, peaks = context.plan, context.peaks
+    plan = context.plan
     cells = {cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)}
     started = [cell for task in context.tasks.values() for cell in task.cells]
     others = [record for name, record in context.previous.items() if name in cells and name not in started]
-    return [*others, *(Record(name, context.keys[name], Result.CANCELED, peaks.get(name, 0)) for name in started)]
+    return [*others, *(_unfinished(context, name) for name in started)]
+
+
+def _unfinished(context: RunContext, cell: str) -> Record:
+    wheel_of = context.wheel_of.get(cell, "")
+    return Record(cell, context.keys[cell], Result.CANCELED, context.peaks.get(cell, 0), wheel_of=wheel_of)
 
 
 def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:

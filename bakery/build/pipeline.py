@@ -29,6 +29,7 @@ from bakery.build.run_folders import run_folder, state_folder
 from bakery.build.scheduler import Item, Limits, Schedule, Seat
 from bakery.build.secrets.read import private_files, read_secrets
 from bakery.build.session import BuildSession
+from bakery.build.shared_wheels import remembered, task_families
 from bakery.core.errors import UsageError
 from bakery.core.names import CacheBackend, Kind, platform_of
 from bakery.engine import package_index, platform_support
@@ -60,11 +61,15 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
             engine=engine,
             resources=resources,
         )
-        context.targets = context.plan.select(options.groups, options.only)
+        context.wheel_of = remembered(context.plan, options.groups, options.only, context.previous)
+        # The cell that builds the wheel comes along, as with wheel.abi3.
+        builders = [f"{Kind.WHEEL}-{name}" for name in context.wheel_of.values()] if options.only else []
+        context.targets = context.plan.select(options.groups, (*options.only, *builders))
         context.tasks = cell_tasks(context.targets)
         read_lock(context)
         context.keys = with_lock(cell_keys(context.plan, root, context.tasks.values()), context.locked)
         skip_finished(context)
+        context.families = task_families(context.tasks)
         check(context)
         open_session(context)
         pin(context)
@@ -279,14 +284,14 @@ def _schedule(context: BakeContext) -> Schedule:
         # The slots of nodes limit the cells that run in parallel, whatever memory these need.
         seats = [Seat(one.node.name, one.node.slots, frozenset(one.platforms)) for one in nodes.alive]
         parallel = options.parallel or sum(seat.slots for seat in seats)
-        items = schedule_items(context.plan, tasks.values(), 0, 0, {})
+        items = schedule_items(context.plan, tasks.values(), 0, 0, {}, context.wheel_of)
         return Schedule(items, Limits(parallel, 0, options.retries, context.keeps_going), seats)
     if len(tasks) < 2:
         return Schedule([Item(name) for name in tasks], Limits(1, 0, options.retries, context.keeps_going))
     info = context.engine.info
     memory = round(info.memory * USABLE / 1e6)
     limits = Limits(options.parallel or info.cpus, memory, options.retries, context.keeps_going)
-    items = schedule_items(context.plan, tasks.values(), info.cpus, memory, context.peaks)
+    items = schedule_items(context.plan, tasks.values(), info.cpus, memory, context.peaks, context.wheel_of)
     if limits.parallel > 1 and (number := sum(not item.memory for item in items)):
         context.say(
             f"Memory use of {number} of {len(items)} cells is unknown; running at most {limits.parallel} in parallel. "

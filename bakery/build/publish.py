@@ -63,6 +63,14 @@ def stage_files(stage: Path, *, largest: int = LARGEST, most: int = MAX_FILES) -
     return tuple(sorted(wheels))
 
 
+def exported_names(stage: Path) -> tuple[str, ...]:
+    """Return the names of the wheels in a stage folder, sorted; none if it is not as `stage_files` takes it."""
+    try:
+        return tuple(path.name for path in stage_files(stage))
+    except (AuditError, OutputError):
+        return ()
+
+
 def _problem(name: str, status: os.stat_result, largest: int) -> str:
     """Return why an exported entry is no wheel; empty if it is one."""
     kind = stat.S_IFMT(status.st_mode)
@@ -110,7 +118,7 @@ def publish(
     wait ends. Raises OutputError if a file cannot be written, and InterruptedBake if the wait was ended.
     """
     with _written(output, root, is_halted) as folder:
-        _replace([source for source in files if not _same(source, folder / source.name)], folder)
+        _replace([source for source in files if not same_file(source, folder / source.name)], folder)
     return tuple(output / file.name for file in files)
 
 
@@ -206,7 +214,7 @@ def _unnamed(folder: Path) -> tuple[int, Path | None]:
     return handle, Path(name)
 
 
-def _same(source: Path, final: Path) -> bool:
+def same_file(source: Path, final: Path) -> bool:
     """Return whether ``final`` is a regular file with the content of ``source``."""
     with contextlib.suppress(FileNotFoundError):
         status = final.lstat()

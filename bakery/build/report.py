@@ -43,6 +43,7 @@ class TargetReport:
         node: the node of its last try; empty for the engine.
         left: nodes that failed while they baked it.
         cache: errors of its layer cache, which fail no build.
+        wheel_of: the cell whose wheel this one takes, without ``wheel.abi3``; empty for its own.
         compiled: compilations with a compiler cache, and hits of these; None if nothing was compiled.
     """
 
@@ -60,6 +61,7 @@ class TargetReport:
     left: tuple[str, ...] = ()
     cache: tuple[str, ...] = ()
     compiled: tuple[int, int] | None = None
+    wheel_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,20 @@ class RunReport:
         done = self.cells.values()
         return "all" if all(done) else "some" if any(done) else "none"
 
+    @property
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """Name of a wheel → the cells that take it without ``wheel.abi3``, the one that built it first."""
+        takers: dict[str, list[str]] = {}
+        for target in self.targets:
+            if target.wheel_of and not target.reason:
+                takers.setdefault(target.wheel_of, []).append(target.cell)
+        return {
+            wheel.path.name: (target.cell, *takers[target.cell])
+            for target in self.targets
+            for wheel in target.wheels
+            if target.cell in takers
+        }
+
     def to_json(self) -> dict[str, Json]:
         """Return the report as JSON."""
         return {
@@ -121,6 +137,7 @@ class RunReport:
                     "reason": target.reason,
                     "tries": target.tries,
                     "node": target.node,
+                    "wheel_of": target.wheel_of,
                     "left": list(target.left),
                     "cache_troubles": list(target.cache),
                     "compiler_cache": None
@@ -154,13 +171,15 @@ def finished_target(target: Target, record: Record, output: Path) -> TargetRepor
         result=Result.KEPT.value,
         wheels=tuple(PublishedWheel(output / item.name, item.sha256, item.size) for item in wheels),
         tries=0,
+        wheel_of=record.wheel_of if target.kind is Kind.WHEEL else "",
     )
 
 
 def built_target(target: Target, state: CellState, output: Path) -> TargetReport:
     """Return the row of a target that this run built, or tried to."""
-    outcome = state.outcome.targets[target.name] if state.outcome else None
-    result = outcome.result if outcome else Result.CANCELED
+    outcome = state.outcome.targets.get(target.name) if state.outcome else None
+    # A target without outcome was not needed, if its cell takes the wheel of another one.
+    result = outcome.result if outcome else Result.DONE if state.result is Result.DONE else Result.CANCELED
     result = Result.CANCELED if state.shares_failure and result is not Result.DONE else result
     reason = state.skip_reason
     if state.error and (result is not Result.DONE or not isinstance(state.error, BakeFailure)):
@@ -179,12 +198,13 @@ def built_target(target: Target, state: CellState, output: Path) -> TargetReport
         cached=outcome.cached if outcome else 0,
         log=outcome.log if outcome and outcome.log.exists() else None,
         wheels=tuple(PublishedWheel(output / item.path.name, item.sha256, item.size, item.warnings) for item in wheels),
-        tries=state.tries,
+        tries=state.tries if outcome or not state.wheel_of else 0,
         reason=reason,
         node=state.node,
         left=state.lost_nodes,
         cache=state.cache_problems,
         compiled=outcome.compiled if outcome else None,
+        wheel_of=state.wheel_of if target.kind is Kind.WHEEL else "",
     )
 
 

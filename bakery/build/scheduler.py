@@ -133,6 +133,11 @@ class Schedule:
             if not self.limits.keep_going:
                 self.stop()
 
+    def again(self, name: str) -> None:
+        """Start an item that passed once more."""
+        self.entries[name].state = State.WAITING
+        self.entries[name].tries = 0
+
     def lose(self, seat: str) -> None:
         """Stop using a seat; the caller ends the items that run there with `Try.LOST`.
 

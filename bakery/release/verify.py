@@ -11,7 +11,10 @@ from bakery.audit.expected_wheel import ExpectedWheel
 from bakery.audit.result_cache import audit
 from bakery.audit.tags import installable_abis, parse_platform
 from bakery.build.expectations import expected, promises
-from bakery.core.errors import AuditError, OutputError
+from bakery.build.records.buildkit import PROVENANCE, record_path
+from bakery.build.records.read import read
+from bakery.build.shared_wheels import by_python, families, serves
+from bakery.core.errors import AuditError, OutputError, UnavailableError
 from bakery.core.wheel_names import parse_wheel_name
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -34,13 +37,14 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
     missing: list[str] = []
     for plan in plans:
         device = device_promises(plan)
-        for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id):
-            matched, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
-            missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
-            left = [path for path in left if path not in matched]
-            if not absent:
-                for path, expectation in zip(matched, promises(plan, cell, device.get(cell.id), matched), strict=True):
-                    problems += [f"{cell.id}: {path.name}: {fault}" for fault in _faults(path, expectation, cache)]
+        found, served, absent, left = _assigned(plan, left)
+        missing += absent
+        for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if found.get(cell.id)):
+            matched, others = found[cell.id], served.get(cell.id, ())
+            expectations = promises(plan, cell, device.get(cell.id), matched, others)
+            for path, expectation in zip(matched, expectations, strict=True):
+                faults = [*_faults(path, expectation, cache), *_untested(path, others)]
+                problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]
     if problems:
         raise AuditError(
@@ -49,6 +53,43 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
             hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells",
         )
     return len(wheels)
+
+
+def _assigned(
+    plan: Plan, wheels: Sequence[Path]
+) -> tuple[dict[str, list[Path]], dict[str, list[Cell]], list[str], list[Path]]:
+    """Return cell → its wheels, cell → the others that take its wheels, what is missing, and the wheels left."""
+    cells = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
+    kin, left = families(cells), list(wheels)
+    found: dict[str, list[Path]] = {}
+    served: dict[str, list[Cell]] = {}
+    missing: list[str] = []
+    for cell in by_python(cells):
+        matched, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
+        lower = (other.id for other in kin.get(cell.id, ()) if other.id in found)
+        builder = next((name for name in lower if serves([path.name for path in found[name]], cell)), "")
+        if absent and builder:
+            served.setdefault(builder, []).append(cell)
+            continue
+        left = [path for path in left if path not in matched]
+        found |= {} if absent else {cell.id: matched}
+        missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
+    return found, served, missing, left
+
+
+def _untested(wheel: Path, served: Sequence[Cell]) -> Sequence[str]:
+    """Return a fault for the cells of ``served`` that a wheel was not tested for; without provenance nobody knows."""
+    if not served or not record_path(wheel, PROVENANCE).is_file():
+        return ()
+    try:
+        tested = read(wheel).also_serves
+    except UnavailableError as error:
+        return (error.message,)
+    if names := [cell.id for cell in served if cell.id not in tested]:
+        return (
+            f"was not tested for {', '.join(names)}; set wheel.abi3, so that one job builds it and tests it for all",
+        )
+    return ()
 
 
 def _faults(path: Path, expected: ExpectedWheel, cache: Path) -> Sequence[str]:

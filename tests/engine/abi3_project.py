@@ -50,6 +50,47 @@ setup(packages=["tiny"], package_dir={"": "src"}, options=options,
 """
 
 
+ANY_PYTHON = """\
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+class Library(build_ext):
+    def get_ext_filename(self, fullname):
+        return fullname.replace(".", "/") + ".so"
+
+class Wheel(bdist_wheel):
+    def get_tag(self):
+        return ("py3", "none", super().get_tag()[2])
+
+setup(packages=["tiny"], package_dir={"": "src"}, cmdclass={"build_ext": Library, "bdist_wheel": Wheel},
+      ext_modules=[Extension("tiny.libcore", ["src/core.c"])])
+"""
+"""What a setup.py builds a library for ctypes with, in a wheel for every Python 3."""
+
+
+def library(folder: Path) -> Path:
+    """Write a project whose wheel has a library for ctypes, which says what compiled it."""
+    project(folder, "")
+    unannounced(folder)
+    (folder / "setup.py").write_text(SETUP[: SETUP.index("options, macros")].replace("LIMITED\n", "") + ANY_PYTHON)
+    (folder / "src" / "core.cpp").unlink()
+    (folder / "src" / "core.c").write_text("const char *stamp(void) { return __VERSION__; }\n")
+    (folder / "src" / "tiny" / "__init__.py").write_text(
+        "import ctypes, pathlib\n"
+        "core = ctypes.CDLL(pathlib.Path(__file__).with_name('libcore.so'))\n"
+        "core.stamp.restype = ctypes.c_char_p\n"
+        "stamp = lambda: 'stamp ' + core.stamp().decode().replace(' ', '_')\n"
+    )
+    return folder
+
+
+def unannounced(folder: Path) -> Path:
+    """Remove what the recipe says of the wheel."""
+    recipe = folder / "bakery.toml"
+    recipe.write_text(recipe.read_text().replace('[wheel]\nabi3 = "3.11"\n', ""))
+    return folder
+
+
 def project(folder: Path, limited: str = LIMITED) -> Path:
     """Write the project; no step of it is in any cache."""
     extension(folder, RECIPE, SOURCE)

@@ -83,7 +83,7 @@ def _check_pythons(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     if expected.python:
         hint = "was it built by another interpreter than the cell's?"
         yield from _check_installs(wheel, expected.python, hint, "")
-    for python in dict.fromkeys(expected.pythons if stable else ()):
+    for python in dict.fromkeys(expected.pythons if stable or expected.abi3 is None else ()):
         if python != expected.python:
             yield from _check_installs(wheel, python, _FLOOR, _FLOOR)
 

@@ -6,7 +6,7 @@ https://in-toto.io/Statement/v1 and https://slsa.dev/spec/v1.0/provenance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import quote
 
@@ -22,6 +22,9 @@ from bakery.plan.values import Json
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "tag:wheel-bakery,2026:wheel/v1"
+SERVED = "alsoServes"
+"""The cells that take the wheel of another one, which was tested for them, without ``wheel.abi3``."""
+
 BUILDER = "tag:wheel-bakery,2026:bakery"
 
 _EFFECTIVE = ("args", "platform", "contexts", "network", "target")
@@ -33,8 +36,13 @@ def definition(
     cell: Cell,
     materials: Iterable[Material],
     requirements: Mapping[str, Json] | None = None,
+    served: Sequence[Cell] = (),
 ) -> dict[str, Json]:
-    """Return SLSA's buildDefinition: all inputs of the wheel; ``requirements``: place → requirements."""
+    """Return SLSA's buildDefinition: all inputs of the wheel; ``requirements``: place → requirements.
+
+    ``served``: the cells that take the wheel; they are named if the plan does not say so.
+    """
+    others: list[Json] = [item.id for item in served if item.built_by != cell.id]
     external: dict[str, Json] = {
         "recipe": {"name": plan.recipe, "file": plan.source_file},
         "cell": cell.id,
@@ -47,6 +55,7 @@ def definition(
         "bakery": __version__,
         "dockerfile": {"sha256": build_digest(plan)},
         **({"requirements": dict(requirements)} if requirements else {}),
+        **({SERVED: others} if others else {}),
     }
     return {
         "buildType": BUILD_TYPE,

@@ -12,7 +12,7 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from bakery.build.lock.model import LockedFile, Materials, Packages
 from bakery.build.records.buildkit import PROVENANCE, Material, record_path, without_user
-from bakery.build.records.provenance import BUILD_TYPE, PREDICATE
+from bakery.build.records.provenance import BUILD_TYPE, PREDICATE, SERVED
 from bakery.core.errors import UnavailableError
 from bakery.core.files import read_plain
 from bakery.plan.values import Json
@@ -66,6 +66,7 @@ class Provenance(BaseModel):
         bakery: the version that made the plan.
         dockerfile: sha256 of the generated Dockerfile.
         requirements: place → requirements for the package index.
+        also_serves: the cells that take the wheel without ``wheel.abi3``.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -82,6 +83,7 @@ class Provenance(BaseModel):
     requirements: dict[str, list[str]] = Field(
         default_factory=dict, validation_alias=_at("internalParameters", "requirements")
     )
+    also_serves: tuple[str, ...] = Field(default=(), validation_alias=_at("internalParameters", SERVED))
     materials: tuple[RecordedMaterial, ...] = Field(default=(), validation_alias=_at("resolvedDependencies"))
     path: Path = Path()
 

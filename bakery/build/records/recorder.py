@@ -30,7 +30,7 @@ from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
 from bakery.core.files import read_plain
 from bakery.core.git import compare_files, origin
-from bakery.core.names import MACHINES
+from bakery.core.names import MACHINES, Kind
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -51,14 +51,17 @@ class Recorder:
         self._source = source_materials(self.context.plan, self.context.root)
         self._sent = _sent_images(self.context)
 
-    def publish(self, cell: Cell, wheels: Mapping[Path, str], metadata: Mapping[str, Json], folder: Path) -> None:
-        """Write the records of a cell's wheels (path → sha256) to the output folder; up-to-date ones stay.
+    def publish(
+        self, cells: Sequence[Cell], wheels: Mapping[Path, str], metadata: Mapping[str, Json], folder: Path
+    ) -> None:
+        """Write the records of wheels (path → sha256) for ``cells`` to the output folder; up-to-date ones stay.
 
         ``metadata`` is buildx's of the wheel target, ``folder`` has the exported materials. Raises BakeError if the
         materials cannot be read, OutputError if a file cannot be written, and EngineError if the engine does not
         answer.
         """
         output = self.context.output / FOLDER
+        cell = next(cell for cell in cells if cell.has(Kind.WHEEL))
         exported = read_materials(folder)
         materials = merged(
             [
@@ -72,7 +75,7 @@ class Recorder:
                 *package_materials(exported),
             ]
         )
-        defined = definition(self.context.plan, cell, materials, place_requirements(exported))
+        defined = definition(self.context.plan, cell, materials, place_requirements(exported), cells)
         written = [
             path
             for wheel, sha256 in wheels.items()

@@ -38,7 +38,7 @@ def render(report: RunReport) -> Group:
             f"{target.seconds:.1f} s" if target.tries else "",
             f"{target.cached}/{target.steps}" if target.tries else "",
             *(cell(target) for cell in shown.values()),
-            Text("\n".join(item.path.name for item in target.wheels) or target.reason),
+            Text("\n".join(item.path.name for item in target.wheels) or target.reason or _shared(target)),
             "\n".join(megabytes(item.size) for item in target.wheels),
         )
     lines = [f"warning: {text}" for text in warnings(report)]
@@ -48,7 +48,18 @@ def render(report: RunReport) -> Group:
             f"warning: a step printed secrets: {', '.join(report.printed)}. They are hidden here, but not in the engine's "
             "build history (delete it with `docker buildx history rm`).",
         )
-    return Group(table, *(Text(line, style="yellow") for line in lines))
+    return Group(table, *map(Text, sharing(report)), *(Text(line, style="yellow") for line in lines))
+
+
+def sharing(report: RunReport) -> tuple[str, ...]:
+    """Return a line for each wheel that serves several cells without ``wheel.abi3``."""
+    return tuple(
+        f"one wheel for {', '.join(cells)} ({name.split('-')[-2]}): {name}" for name, cells in report.shared.items()
+    )
+
+
+def _shared(target: TargetReport) -> str:
+    return f"the wheel of {target.wheel_of}" if target.wheel_of else ""
 
 
 def warnings(report: RunReport) -> tuple[str, ...]:
@@ -74,6 +85,7 @@ def markdown(reports: Sequence[RunReport]) -> str:
             details = [f"`{item.path.name}` {megabytes(item.size)}" for item in target.wheels]
             details += [f"ccache: {_ccache(target)}"] if target.compiled else []
             details += [_escaped(target.reason)] if target.reason else []
+            details += [_shared(target)] if target.wheel_of and not target.reason else []
             details += [f"log: `{target.log}`"] if target.reason and target.log else []
             numbers = f"{duration(target.seconds)} | {target.cached}/{target.steps} | {target.tries}"
             result = f"{_MARKS[target.result]} {target.result}"

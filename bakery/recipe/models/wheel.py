@@ -94,7 +94,8 @@ class Wheel(Model):
     """Config settings for the build backend, each a text or a list. ``${NAME}`` is replaced by the variable's value."""
     abi3: PythonVersion | None = Field(default=None, examples=["3.12"])
     """The lowest Python that the project's stable-ABI (abi3) wheel supports. One wheel then serves this and all newer
-    Pythons that are not free-threaded: it is built with the lowest of them in the matrix, and tested with each."""
+    Pythons that are not free-threaded: it is built with the lowest of them in the matrix, and tested with each. The audit
+    refuses any other wheel. Without this key, Bakery shares an abi3 wheel once it was built."""
     repair: Repair | None = None
     """How auditwheel repairs the wheel."""
     naming: Naming | None = None
