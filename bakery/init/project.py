@@ -99,7 +99,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         sources=sources,
         modules=_modules(tree, metadata, (*cmake.modules, *meson.modules), cargo),
         release=_release(root.root) if metadata.version_tool else "",
-        cibuildwheel=read_cibuildwheel(pyproject, base, tree.files, refused),
+        cibuildwheel=read_cibuildwheel(pyproject, base, tree, refused),
         bake_file=read_bake_file(root, refused),
         notes=tuple(notes),
     )

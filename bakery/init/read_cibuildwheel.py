@@ -5,12 +5,12 @@ from __future__ import annotations
 import fnmatch
 import re
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bakery.init.bases import BaseChoice
 from bakery.init.findings import Place, Rest, Toml, is_requirement, plain
-from bakery.init.tree import TABLES
+from bakery.init.tree import TABLES, Tree
 from bakery.toolchains import facts
 
 _ROOT = ("tool", "cibuildwheel")
@@ -42,16 +42,16 @@ class Cibuildwheel:
 
 
 def read_cibuildwheel(
-    pyproject: Toml, base: BaseChoice, files: Collection[str], refused: str = ""
+    pyproject: Toml, base: BaseChoice, tree: Tree, refused: str = ""
 ) -> Cibuildwheel | None:
     """Return what can be carried over; None if there are no settings.
 
     Args:
         base: the base of the recipe.
-        files: the files of the project.
+        tree: the files of the project.
         refused: why the image of the settings is not the base.
     """
-    return _Reader(pyproject, base, files, refused).read() if pyproject.table(*_ROOT) else None
+    return _Reader(pyproject, base, tree, refused).read() if pyproject.table(*_ROOT) else None
 
 
 def image_of(pyproject: Toml) -> str:
@@ -70,10 +70,10 @@ class _Refused(Exception):
 
 
 class _Reader:
-    def __init__(self, pyproject: Toml, base: BaseChoice, files: Collection[str], refused: str) -> None:
+    def __init__(self, pyproject: Toml, base: BaseChoice, tree: Tree, refused: str) -> None:
         self.pyproject = pyproject
         self.base = base
-        self.files = files
+        self.tree = tree
         self.refused = refused
         self.result = Cibuildwheel(place=pyproject.place(*_ROOT))
         # Settings for Linux replace the general ones.
@@ -217,8 +217,12 @@ class _Reader:
         first = [str(before["command"])] if isinstance(before, dict) and before else []
         command = " && ".join((*first, *_texts(value, split=False)))
         command = re.sub(r"\{(?:project|package)\}", "/src", command)
-        if re.search(r"\b(?:apt|apt-get|yum|dnf|apk)\b", command):
+        scripts = [self.tree.text(word) or "" for word in re.split(r"[\s;&|'\"]+", command) if word in self.tree.files]
+        text = "\n".join((command, *scripts))
+        if re.search(r"\b(?:apt|apt-get|yum|dnf|apk)\b", text):
             raise _Refused("it installs packages; write their names here into builder.system-packages")
+        if re.search(r"\b(?:curl|wget)\b", text):
+            raise _Refused("it downloads; write it as builder.before-build if the build needs it")
         if not plain(command) or re.search(r"[{}$]", command):
             raise _Refused("a command with placeholders or variables; write it as builder.before-build")
         self._keep("builder.before-build", source, {"command": command, "network": True})
@@ -262,7 +266,7 @@ class _Reader:
         if re.search(r"\{(?:project|package|wheel)\}", text):
             raise _Refused("it uses the whole project; a test of a recipe sees test.files only")
         for path in paths:
-            if not _is_path(path) or not any(name == path or name.startswith(f"{path}/") for name in self.files):
+            if not _is_path(path) or not any(name == path or name.startswith(f"{path}/") for name in self.tree.files):
                 raise _Refused("it names files that are not in the project")
         if paths:
             known = self.result.values.get("test.files", ([], None))[0]

@@ -28,7 +28,7 @@ def cibuildwheel(tmp_path: Path, settings: str, base: BaseChoice = DEBIAN, **fil
     tree = scan(root)
     data = read_toml(tree, "pyproject.toml")
     assert data
-    found = read_cibuildwheel(data, base, tree.files)
+    found = read_cibuildwheel(data, base, tree)
     assert found
     return found
 
