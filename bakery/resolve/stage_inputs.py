@@ -226,6 +226,12 @@ def ccache_args(settings: Settings) -> tuple[Arg, ...]:
     return (Arg(TARGET_ARCH),) if settings.flag("builder.compiler-cache") else ()
 
 
+def compilers_take_slots(parts: Parts) -> bool:
+    """Return whether ccache is in front of every compiler: not of rustc, nor of an nvcc that is called by its path."""
+    settings = parts.settings
+    return settings.flag("builder.compiler-cache") and not (parts.toolkits or settings.text("builder.rust"))
+
+
 def job_memory(settings: Settings) -> int:
     """Return the MB that one compiler needs; 0 if the recipe does not set it."""
     text = settings.text("builder.job-memory")

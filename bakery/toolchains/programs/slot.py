@@ -173,7 +173,7 @@ def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue:
     peaks, index, expected = None, -1, 0
     try:
         peaks = Peaks(f"{pool}/peaks", name)
-        expected = peaks.expected(int(guess) if guess.isdigit() else UNKNOWN_MB)
+        expected = peaks.expected(int(guess if guess.isdigit() else 0) or UNKNOWN_MB)
         index = wait_for_slot(pool, queue, len(os.sched_getaffinity(0)), expected)
     except OSError:
         # ccache would keep a message as the compiler's.
