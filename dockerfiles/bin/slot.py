@@ -12,9 +12,14 @@ earlier runs together stay within the machine's memory. The pool is a folder:
 - ``peaks`` is a table with the last peak of each source file.
 
 The kernel releases a lock when the processes that have it end, so nothing is left over after a crash. The project's
-code can write to the pool: a file that is not as expected gives no limit. $BAKERY_JOB_MEMORY has the MB of a file that
-was never compiled here. $BAKERY_SLOT_LOG names a file that gets a line for each compiler: start, end (seconds), slot,
-expected and measured MB, and the file.
+code can write to the pool: a file that is not as expected gives no limit.
+
+Environment:
+
+- ``BAKERY_JOB_MEMORY``: the expected MB of a file that was never compiled here.
+- ``BAKERY_SLOT_MEMORY``: the MB that count as free, instead of those that are.
+- ``BAKERY_SLOT_LOG``: a file that gets a line for each compiler: start and end in seconds, slot, expected and measured
+  MB, and the file.
 """
 
 from __future__ import annotations
@@ -90,6 +95,9 @@ class Peaks:
 
 def free_mb() -> int:
     """Return the MB of memory that are free, as with-jobs counts them."""
+    text = os.environ.get("BAKERY_SLOT_MEMORY", "")
+    if text.isdigit():
+        return int(text)
     with open("/proc/meminfo", encoding="ascii") as file:
         lines = dict(line.split(":") for line in file)
     free = [int(lines["MemAvailable"].split()[0]) * 1024]

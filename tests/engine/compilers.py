@@ -79,9 +79,14 @@ def compiled(log: str) -> list[Compiled]:
     return [Compiled(float(a), float(b), int(c), int(d), int(e), name) for a, b, c, d, e, name in rows]
 
 
+def running(runs: Sequence[Compiled], moment: float) -> list[Compiled]:
+    """Return the compilers that ran at a moment."""
+    return [run for run in runs if run.start <= moment < run.end]
+
+
 def most_at_once(runs: Sequence[Compiled]) -> int:
     """Return how many compilers ran at the same time."""
-    return max(sum(other.start <= one.start < other.end for other in runs) for one in runs)
+    return max(len(running(runs, run.start)) for run in runs)
 
 
 def slow_project(folder: Path, token: str, cells: int, files: int, rounds: int, jobs: int) -> Path:

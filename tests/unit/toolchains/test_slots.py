@@ -35,7 +35,7 @@ def start(
     )
 
 
-def sleeping(name: str, seconds: float = 0.1) -> list[str]:
+def sleeping(name: str, seconds: float = 0.06) -> list[str]:
     """Return a command that has the arguments of a compiler and takes a while."""
     return ["sh", "-c", f"sleep {seconds}", "-c", f"{name}.cpp"]
 
@@ -60,7 +60,13 @@ def test_no_more_compilers_than_slots(tmp_path: Path) -> None:
 
 
 def test_compilers_wait_for_memory_but_never_where_none_runs(tmp_path: Path) -> None:
-    # Three that need half of what any machine has each: one after the other.
+    # There is room for two of these, and for one that is larger than all the memory.
+    small = {"BAKERY_JOB_MEMORY": "400", "BAKERY_SLOT_MEMORY": "1000"}
+    began = [start(tmp_path, sleeping(str(number)), slots=3, **small) for number in range(3)]
+    assert [one.wait() for one in began] == [0] * 3
+    assert most_at_once(tmp_path) == 2
+    (tmp_path / "log").unlink()
+    (tmp_path / "peaks").unlink()
     began = [start(tmp_path, sleeping(str(number)), slots=3, BAKERY_JOB_MEMORY="900000") for number in range(3)]
     assert [one.wait() for one in began] == [0] * 3
     assert most_at_once(tmp_path) == 1
