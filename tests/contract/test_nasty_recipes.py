@@ -24,7 +24,7 @@ from bakery.resolve.set_option import parse_set_options
 from bakery.toolchains import program_mounts
 
 QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 PROOF = settings(QUICK, max_examples=500)
 

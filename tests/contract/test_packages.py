@@ -217,6 +217,7 @@ def test_an_allowed_address_is_built_without_network(bench: Bench) -> None:
     assert bench.python("import evil") == ""
 
 
+@pytest.mark.proof
 def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Path) -> None:
     hostile.backend(bench.index)
     work = tmp_path / "work"
@@ -313,6 +314,7 @@ def test_a_wheel_that_requires_an_address_is_refused(bench: Bench) -> None:
     assert f"the wheel requires {word}" in said
 
 
+@pytest.mark.proof
 def test_locked_source_archives_are_fetched_and_built(bench: Bench) -> None:
     hostile.backend(bench.index)
     for name in ("one", "two"):

@@ -13,6 +13,7 @@ from command import Done, bakery
 pytestmark = pytest.mark.engine
 
 
+@pytest.mark.proof
 def test_built_once_and_tested_on_all(tmp_path: Path) -> None:
     folder = project(tmp_path / "project")
     done = bakery(folder, "full")

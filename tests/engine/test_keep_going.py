@@ -153,6 +153,7 @@ def test_killed_bake_is_tried_again_and_a_killed_run_gone_on_with(tmp_path: Path
     assert not list(folder.glob(".bakery/runs/*/stage"))
 
 
+@pytest.mark.proof
 def test_two_runs_at_once_in_one_project(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["a", "b"], "time.sleep(2)")
     began = time.monotonic()

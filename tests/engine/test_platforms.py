@@ -69,6 +69,7 @@ def machines(done: Done) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.proof
 def test_cross_compiled(tmp_path: Path) -> None:
     done = bakery(project(tmp_path / "project", f'["{OTHER}"]', cross=True), "wheel")
     assert f"cpp: {OTHER}: cross" in done.err

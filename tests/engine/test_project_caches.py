@@ -150,6 +150,7 @@ def test_a_poisoned_object_is_not_used(tmp_path: Path) -> None:
     assert compilations(bakery(tmp_path / "victim", "full")) == {"compilations": 1, "hits": 1}
 
 
+@pytest.mark.proof
 def test_layers_without_a_compiler_cache_are_shared(tmp_path: Path) -> None:
     source = f'extern "C" const char fresh[] = "{uuid.uuid4()}";\n{SOURCE}'
     bakery(extension(tmp_path / "one", RECIPE, source), "wheel")

@@ -59,7 +59,7 @@ def test_uv_builds_the_same_project(tmp_path: Path) -> None:
     assert wheel.name.startswith("bakery_example_cpp-1.0.0-cp311-cp311-manylinux_2_")
 
 
-@pytest.mark.parametrize("frontend", ["build", "uv"])
+@pytest.mark.parametrize("frontend", ["build", pytest.param("uv", marks=pytest.mark.proof)])
 def test_settings_and_environment_reach_the_build_as_they_are(tmp_path: Path, frontend: str) -> None:
     # A recipe's own reference is the only thing with a meaning in it.
     value = NASTY.replace("${", "$ {")
