@@ -115,7 +115,8 @@ def schedule_items(
     tasks = list(tasks)
     builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
     first = {task.name: (wheel_of or {}).get(task.name, task.cell.built_by) for task in tasks}
-    declared = needed(plan.job_memory, plan.jobs, cores, memory)
+    # Compilers that share slots wait for memory themselves; each cell must be able to run one.
+    declared = plan.job_memory if plan.shares_slots else needed(plan.job_memory, plan.jobs, cores, memory)
     return [
         Item(
             name=task.name,

@@ -209,7 +209,10 @@ def _show_emulation(context: BakeContext) -> None:
 
 
 USABLE = 0.85
-"""The share of an engine's memory that compilers may use; ``with-jobs`` has the same."""
+"""The share of an engine's memory that compilers may use; ``with-jobs`` and ``slot.py`` have the same."""
+
+_MORE = 2
+"""Cells that run besides as many as there are cores, if their compilers share slots."""
 
 
 def run(context: BakeContext, listener: Listener) -> RunReport:
@@ -265,9 +268,12 @@ def _schedule(context: BakeContext) -> Schedule:
         return Schedule([Item(name) for name in tasks], Limits(1, 0, options.retries, context.keeps_going))
     info = context.engine.info
     memory = round(info.memory * USABLE / 1e6)
-    limits = Limits(options.parallel or info.cpus, memory, options.retries, context.keeps_going)
+    # Cells that share slots may be more: while one resolves, links or repairs, the others compile.
+    parallel = options.parallel or info.cpus + (_MORE if context.plan.shares_slots else 0)
+    limits = Limits(parallel, memory, options.retries, context.keeps_going)
     items = schedule_items(context.plan, tasks.values(), info.cpus, memory, context.peaks, context.wheel_of)
-    if limits.parallel > 1 and (number := sum(not item.memory for item in items)):
+    number = 0 if context.plan.shares_slots else sum(not item.memory for item in items)
+    if limits.parallel > 1 and number:
         context.say(
             f"Memory use of {number} of {len(items)} cells is unknown; running at most {limits.parallel} in parallel. "
             "Set builder.job-memory to limit by memory."

@@ -47,6 +47,7 @@ class Plan:
         platform_variable: the variable that holds the platform of all cells; empty if cells have their own.
         job_memory: the peak memory of one compiler in MB; 0 if unknown.
         jobs: the number of parallel compilers; 0 if the machine decides.
+        shares_slots: all compilers take slots, which the cells of an engine share; see ``slot.py``.
         origins: dotted path → (value, where it came from), for ``--explain``.
         workflow, ci: the file of the workflow, and what it does; empty and None for a recipe without one.
         lock: the lock file.
@@ -79,6 +80,7 @@ class Plan:
     platform_variable: str = ""
     job_memory: int = 0
     jobs: int = 0
+    shares_slots: bool = False
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     workflow: str = ""
     ci: Ci | None = None

@@ -6,7 +6,7 @@ from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
 from bakery.plan.values import literal
 from bakery.resolve.references import declarations
 from bakery.resolve.stage_inputs import (
-    COMPILER_CACHE,
+    COMPILERS,
     Parts,
     ccache_args,
     compiler_prefix,
@@ -39,7 +39,7 @@ def before_build(parts: Parts) -> tuple[Stage, ...]:
         Command(words, settings.pairs("builder.environment")),
     )
     source = source_mount(parts, writable=False, target=_SOURCE)
-    caches = COMPILER_CACHE if settings.flag("builder.compiler-cache") else ()
+    caches = COMPILERS if settings.flag("builder.compiler-cache") else ()
     run = Run(commands, (source, *caches, *(CERTIFICATES if network else ())), network=network)
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
     args = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))

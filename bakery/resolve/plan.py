@@ -31,7 +31,7 @@ from bakery.resolve.select_toolkits import select_toolkits
 from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, apply_to_recipe, buildx_overrides
 from bakery.resolve.settings import Settings, decide
 from bakery.resolve.source_context import ignore_patterns, source_context
-from bakery.resolve.stage_inputs import Parts, job_memory
+from bakery.resolve.stage_inputs import Parts, compilers_take_slots, job_memory
 from bakery.resolve.stages import stages
 from bakery.toolchains.bases.base import Request
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER
@@ -119,6 +119,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         platform_variable=_platform_variable(settings, cells),
         job_memory=job_memory(settings),
         jobs=int(settings.text("builder.jobs") or 0),
+        shares_slots=compilers_take_slots(parts),
         origins=settings.origins,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
         ci=workflow_settings(settings) if recipe.ci else None,

@@ -33,6 +33,9 @@ COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
 """The mounts of a step that uses ccache. The second one makes the scope a part of the step's cache key, so a step that
 used the objects of one project is no cache hit in another."""
 
+COMPILERS = (*COMPILER_CACHE, Mount("cache", "/var/cache/slots", id="bakery-slots", sharing="shared"))
+"""The mounts of a step that runs compilers behind ccache, which share the slots of ``slot.py``."""
+
 _COUNT = "/tmp/ccache.log"
 _PACKED, _MADE = "/packed", "/made"
 
@@ -208,7 +211,7 @@ def compile_step(
     if settings.flag("builder.compiler-cache"):
         ccache_env = (("CCACHE_STATSLOG", literal(_COUNT)),)
         ccache_report = (Command(literals("count-ccache")),)
-        mounts = (*mounts, *COMPILER_CACHE)
+        mounts = (*mounts, *COMPILERS)
     command = Command(
         (*compiler_prefix(settings), *words), (*ccache_env, *environment, *settings.pairs(f"{table}.environment"))
     )
@@ -221,6 +224,12 @@ def compile_step(
 def ccache_args(settings: Settings) -> tuple[Arg, ...]:
     """Return the build arguments that `COMPILER_CACHE` needs; none for a recipe without a compiler cache."""
     return (Arg(TARGET_ARCH),) if settings.flag("builder.compiler-cache") else ()
+
+
+def compilers_take_slots(parts: Parts) -> bool:
+    """Return whether ccache is in front of every compiler: not of rustc, nor of an nvcc that is called by its path."""
+    settings = parts.settings
+    return settings.flag("builder.compiler-cache") and not (parts.toolkits or settings.text("builder.rust"))
 
 
 def job_memory(settings: Settings) -> int:

@@ -39,7 +39,7 @@ RUN --network=none {mounts} for folder in /caches/*; do cat $folder/marks /dev/n
 
 
 def test_generated_files_have_the_cache_mounts_that_are_tried_here() -> None:
-    assert MOUNTS == ["bakery-ccache-${TARGETARCH}", "bakery-modules", "bakery-pip"]
+    assert MOUNTS == ["bakery-ccache-${TARGETARCH}", "bakery-modules", "bakery-pip", "bakery-slots"]
 
 
 def marks(root: Path, recipe: str, word: str, environment: Mapping[str, str], rootfs: Path) -> list[str]:

@@ -153,13 +153,11 @@ def test_work_is_by_cell_and_shared_wheels_belong_together(tmp_path: Path) -> No
     assert [item.after for item in schedule_items(plan, tests.values(), 8, 16000, {})] == ["", ""]
 
 
-def test_memory_that_a_recipe_declares_wins(tmp_path: Path) -> None:
-    plan = planned(tmp_path, job_memory="2000")
+@pytest.mark.parametrize(("shares_slots", "memory"), [(False, 8000), (True, 2000)])
+def test_memory_that_a_recipe_declares_wins(tmp_path: Path, shares_slots: bool, memory: int) -> None:
+    plan = replace(planned(tmp_path, job_memory="2000"), shares_slots=shares_slots)
     chosen = cell_tasks(plan.select(("wheel",)))
-    assert [item.memory for item in schedule_items(plan, chosen.values(), 4, 16000, {"cp311": 1})] == [
-        8000,
-        8000,
-    ]
+    assert [item.memory for item in schedule_items(plan, chosen.values(), 4, 16000, {"cp311": 1})] == [memory, memory]
 
 
 def test_keys_change_with_what_defines_a_cell_and_nothing_else(tmp_path: Path) -> None:

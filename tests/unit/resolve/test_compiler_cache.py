@@ -132,3 +132,11 @@ def test_statistics_are_read_from_what_a_step_prints() -> None:
     progress.feed(f'{{"vertexes":[{{"digest":"2","name":"[compile 1/1] RUN y",{began}}}]}}'.encode())
     progress.feed(told("2", "done\nbakery: ccache had 1 of 1 compilations\n"))
     assert progress.targets["a"].compiled == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [("", True), ("[builder]\ncompiler-cache = false\n", False), ('[builder]\nrust = "1.85"\n', False)],
+)
+def test_cells_share_slots_if_all_compilers_take_them(tmp_path: Path, text: str, shares: bool) -> None:
+    assert planned(tmp_path, text).shares_slots is shares

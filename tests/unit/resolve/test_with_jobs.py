@@ -73,6 +73,23 @@ def test_memory_and_cores_are_those_of_this_machine() -> None:
     assert told(f"{total}MB", "auto")[0] == "1"
 
 
+def test_compilers_that_wait_for_memory_themselves_may_all_start() -> None:
+    environment = {"CCACHE_PREFIX": "/usr/local/bin/slot.py", "PATH": "/usr/bin:/bin"}
+    assert told("99999999MB", "auto", environment)[0] == str(CORES)
+    assert told("1MB", "3", environment)[0] == "3"
+    command = ["sh", str(SCRIPT), "99999999MB", "auto", "sh", "-c", 'echo "$BAKERY_JOB_MEMORY $CARGO_BUILD_JOBS"']
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    # rustc does not wait.
+    assert done.stdout.split() == ["99999999", "1"]
+
+
+def test_an_nvcc_that_nothing_is_in_front_of_keeps_its_limit(tmp_path: Path) -> None:
+    (tmp_path / "nvcc").write_text("#!/bin/sh\n")
+    (tmp_path / "nvcc").chmod(0o755)
+    environment = {"CCACHE_PREFIX": "/usr/local/bin/slot.py", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert told("99999999MB", "auto", environment)[0] == "1"
+
+
 def test_nvcc_is_told_last() -> None:
     command = ["sh", str(SCRIPT), "0MB", "2", "sh", "-c", 'echo "$NVCC_APPEND_FLAGS"']
     for own, expected in (("", "--threads=1"), ("-lineinfo", "-lineinfo --threads=1")):

@@ -86,10 +86,10 @@ WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 FROM native-tools AS native
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
-RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=source,source=/src,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
-    --mount=type=secret,id=License,required=true \
+    --mount=type=cache,id=bakery-slots,target=/var/cache/slots --mount=type=secret,id=License,required=true \
     { test -s /run/secrets/License || { echo 'bakery: no secret License' >&2; exit 1; }; } && \
     umask 022 && \
     mkdir -p /native && \
@@ -162,10 +162,11 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
 FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
-RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=source,source=/src,target=/src,rw \
     --mount=from=native,source=/native,target=/native --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache \
-    --mount=from=cache-scope,target=/run/cache-scope --mount=type=secret,id=hf-token,env=HF_TOKEN,required=true \
+    --mount=from=cache-scope,target=/run/cache-scope --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
+    --mount=type=secret,id=hf-token,env=HF_TOKEN,required=true \
     { test -n "$HF_TOKEN" || { echo 'bakery: no secret hf-token' >&2; exit 1; }; } && \
     umask 022 && \
     mkdir -p /src/lib && \

@@ -1,0 +1,160 @@
+"""slot.py: how many compilers run at a time, and what it knows of their memory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bakery.toolchains.programs import slot
+
+PROGRAM = Path(slot.__file__)
+
+
+def start(
+    folder: Path, words: Sequence[str], *, slots: int = 2, queue: str = "queue", **env: str
+) -> subprocess.Popen[str]:
+    """Run a command behind the program, with a pool of ``slots`` slots in a folder."""
+    code = (
+        f"import os, runpy\nos.sched_getaffinity = lambda pid: range({slots})\n"
+        f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import slot\n"
+        f"status = slot.main({list(words)!r}, dict(os.environ), {str(folder)!r}, {str(folder / queue)!r})\n"
+        "os._exit(os.WEXITSTATUS(status))"
+    )
+    (folder / "log").touch()
+    environment = {"PATH": os.environ["PATH"], "BAKERY_SLOT_LOG": str(folder / "log"), **env}
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def sleeping(name: str, seconds: float = 0.06) -> list[str]:
+    """Return a command that has the arguments of a compiler and takes a while."""
+    return ["sh", "-c", f"sleep {seconds}", "-c", f"{name}.cpp"]
+
+
+def log(folder: Path) -> list[tuple[float, float, int, int, str]]:
+    """Return start, end, slot, expected MB and name of each compiler."""
+    rows = (line.split("\t") for line in (folder / "log").read_text().splitlines())
+    return sorted((float(row[0]), float(row[1]), int(row[2]), int(row[3]), row[5]) for row in rows)
+
+
+def most_at_once(folder: Path) -> int:
+    """Return how many compilers ran at the same time."""
+    rows = log(folder)
+    return max(sum(start <= row[0] < end for start, end, *_ in rows) for row in rows)
+
+
+def test_no_more_compilers_than_slots(tmp_path: Path) -> None:
+    began = [start(tmp_path, sleeping(str(number)), queue=f"queue{number % 3}") for number in range(6)]
+    assert [one.wait() for one in began] == [0] * 6
+    assert most_at_once(tmp_path) == 2
+    assert {row[2] for row in log(tmp_path)} == {0, 1}
+
+
+def test_compilers_wait_for_memory_but_never_where_none_runs(tmp_path: Path) -> None:
+    # There is room for two of these, and for one that is larger than all the memory.
+    small = {"BAKERY_JOB_MEMORY": "400", "BAKERY_SLOT_MEMORY": "1000"}
+    began = [start(tmp_path, sleeping(str(number)), slots=3, **small) for number in range(3)]
+    assert [one.wait() for one in began] == [0] * 3
+    assert most_at_once(tmp_path) == 2
+    (tmp_path / "log").unlink()
+    (tmp_path / "peaks").unlink()
+    began = [start(tmp_path, sleeping(str(number)), slots=3, BAKERY_JOB_MEMORY="900000") for number in range(3)]
+    assert [one.wait() for one in began] == [0] * 3
+    assert most_at_once(tmp_path) == 1
+    # Their real peak is known now, and small.
+    (tmp_path / "log").unlink()
+    began = [start(tmp_path, sleeping(str(number)), slots=3, BAKERY_JOB_MEMORY="900000") for number in range(3)]
+    assert [one.wait() for one in began] == [0] * 3
+    assert max(row[3] for row in log(tmp_path)) < 100
+    assert most_at_once(tmp_path) > 1
+
+
+def test_the_peak_is_that_of_the_compiler(tmp_path: Path) -> None:
+    for mb in (120, 40):
+        words = [sys.executable, "-I", "-S", "-c", f"x = b'x' * {mb} * 10**6", "a.cpp"]
+        assert start(tmp_path, words).wait() == 0
+        peaks = slot.Peaks(str(tmp_path / "peaks"), slot.name_of(words))
+        assert mb <= peaks.expected(0) < mb + 40
+
+
+def test_the_peak_of_a_compiler_that_fails_is_not_kept(tmp_path: Path) -> None:
+    words = ["sh", "-c", "exit 3", "a.cpp"]
+    assert start(tmp_path, words).wait() == 3
+    assert slot.Peaks(str(tmp_path / "peaks"), slot.name_of(words)).expected(-1) == -1
+
+
+def test_a_compiler_of_a_compiler_needs_no_slot(tmp_path: Path) -> None:
+    inner = f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import os, slot; "
+    inner += (
+        f"slot.main(['sh', '-c', 'exit 5', 'b.cpp'], dict(os.environ), {str(tmp_path)!r}, {str(tmp_path / 'queue')!r})"
+    )
+    assert start(tmp_path, [sys.executable, "-I", "-S", "-c", inner, "a.cpp"], slots=1).wait(timeout=10) == 5
+    assert len(log(tmp_path)) == 1
+
+
+def test_what_compiles_nothing_needs_no_slot(tmp_path: Path) -> None:
+    with (tmp_path / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        for words in (["printf", "told"], ["printf", "told", "-E", "a.cpp"]):
+            assert start(tmp_path, words).communicate(timeout=10)[0] == "told"
+
+
+def test_a_killed_holder_frees_its_slot_when_its_compiler_ends(tmp_path: Path) -> None:
+    holder = start(
+        tmp_path, ["sh", "-c", f"echo >{tmp_path}/runs; sleep 0.4; echo >{tmp_path}/ended", "a.cpp"], slots=1
+    )
+    while not (tmp_path / "runs").exists():
+        time.sleep(0.005)
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    after = start(tmp_path, ["test", "-e", f"{tmp_path}/ended", "-o", "a.o"], slots=1)
+    assert after.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize("name", ["turn", "slot-0", "memory", "peaks", "queue"])
+def test_a_pool_that_was_tampered_with_is_no_limit(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    assert start(tmp_path, sleeping("a", 0)).wait(timeout=10) == 0
+    assert log(tmp_path)[0][2] == -1
+    (tmp_path / name).rmdir()
+    (tmp_path / name).symlink_to("/etc/passwd")
+    assert start(tmp_path, sleeping("a", 0)).wait(timeout=10) == 0
+    assert log(tmp_path)[1][2] == -1
+
+
+def test_numbers_that_are_none_do_not_stop_anyone(tmp_path: Path) -> None:
+    for name in ("memory", "slot-0", "slot-1", "peaks"):
+        (tmp_path / name).write_bytes(b"\xff" * 70000)
+    began = [start(tmp_path, sleeping(str(number))) for number in range(3)]
+    assert [one.wait(timeout=10) for one in began] == [0] * 3
+
+
+def test_no_pool(tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    assert (
+        slot.main(["sh", "-c", "exit 4", "a.cpp"], {"PATH": os.environ["PATH"]}, str(tmp_path / "none"), "none") >> 8
+        == 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("/usr/bin/g++ -O2 -c -o a.o src/a.cpp", "g++/src/a.cpp"),
+        ("nvcc -c /src/csrc/sm90/attn.cu -o /tmp/tmpx/attn.o", "nvcc/csrc/sm90/attn.cu"),
+        ("g++ -shared a.o b.o -o build/lib.x/_core.so", "g++/build/lib.x/_core.so"),
+        ("g++ --version", ""),
+        ("g++ -o", ""),
+    ],
+)
+def test_names(words: str, name: str) -> None:
+    assert slot.name_of(words.split()) == name
