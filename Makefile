@@ -60,6 +60,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/noop.py
 	$(RUN) bench/native.py
 	$(RUN) bench/first_run.py
+	$(RUN) bench/peers.py ujson rapidfuzz
 	$(RUN) bench/keep_going.py
 	$(RUN) bench/slots.py
 	$(RUN) bench/iree.py

@@ -10,7 +10,6 @@ import argparse
 import os
 import statistics
 import sys
-import tarfile
 import tempfile
 import tomllib
 from pathlib import Path
@@ -40,13 +39,20 @@ def fresh_image(environment: dict[str, str], image: str, folder: Path, number: i
 
 
 def unpacked(requirement: str, folder: Path) -> Path:
-    """Download the source archive of NAME==VERSION and return the folder with its files."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
-    seconds(Call([*command, "-d", str(folder), requirement]))
-    (archive,) = folder.glob("*.tar.gz")
-    with tarfile.open(archive) as stream:
-        stream.extractall(folder, filter="data")
-    return next(path for path in folder.iterdir() if path.is_dir())
+    """Fetch the source archive of NAME==VERSION and return the folder with its files."""
+    seconds(
+        Call(
+            [
+                sys.executable,
+                "-P",
+                str(ROOT / "bakery" / "toolchains" / "programs" / "packages"),
+                "fetch",
+                requirement,
+                str(folder),
+            ]
+        )
+    )
+    return folder
 
 
 def main() -> int:

@@ -1,0 +1,268 @@
+"""Bakery beside its peers: one project in one image, from the first run to one changed line.
+
+The peers are cibuildwheel, and a bake file as people write it: a Dockerfile that copies the source and calls pip, and a
+target for each Python. Every tool has its own copy of the project; a base of its own keeps out layers, downloads and
+objects of earlier runs. ``compile`` is the time that bakery's compile steps take with an empty compiler cache, beside
+the same command in the same container without bakery.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from first_run import FRESH, fresh_image, unpacked
+from timing import BAKERY, ROOT, Call, Row, seconds, table
+
+sys.path.append(str(ROOT / "tests" / "engine"))
+
+from cibuildwheel_image import can_be_made, make_image
+from command import shell
+
+from bakery.build.cibuildwheel.run import Host, create_args
+from bakery.cli.engine import find_ca_bundle
+from bakery.engine import debian_rootfs
+from bakery.engine.discover import find
+
+FIRST, ADDED = ("3.11", "3.13"), "3.12"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A source archive: a file to change, and a header that several files include; paths in its folder."""
+
+    requirement: str
+    module: str
+    source: str
+    header: str
+    bars: Mapping[str, float]
+
+
+PROJECTS = {
+    "ujson": Project(
+        "ujson==6.1.0",
+        "ujson",
+        "src/ujson/dconv_wrapper.cc",
+        "src/ujson/deps/double-conversion/double-conversion/utils.h",
+        {"first run": 1.2, "one file changed": 0.2, "nothing changed": 0.05},
+    ),
+    "rapidfuzz": Project(
+        "rapidfuzz==3.14.6",
+        "rapidfuzz",
+        "src/rapidfuzz/utils.cpp",
+        "src/rapidfuzz/cpp_common.hpp",
+        {"first run": 0.9, "one file changed": 0.25, "nothing changed": 0.005},
+    ),
+}
+COMPILE_BAR = 1.05
+
+
+class Bakery:
+    """``wheel-bakery full`` with a recipe of four lines."""
+
+    name = "bakery"
+
+    def __init__(self, folder: Path, project: Project) -> None:
+        self.folder = folder
+        self.project = project
+
+    def run(self, pythons: tuple[str, ...], *words: str) -> float:
+        (self.folder / "bakery.toml").write_text(
+            f'name = "{self.project.module}"\nmatrix.python = {list(pythons)}\n'.replace("'", '"')
+            + f'builder.base = {{ image = "{FRESH}" }}\ntest.imports = ["{self.project.module}"]\n'
+        )
+        return seconds(Call([*BAKERY, "full", "--progress", "quiet", *words], self.folder)) or 0.0
+
+    def compile_seconds(self) -> float:
+        """Return how long the compile steps of the last run took."""
+        logs = max((self.folder / ".bakery" / "runs").iterdir()).glob("logs/wheel-*.log")
+        pattern = re.compile(r"(?ms)^# \[compile .*?^# done in ([0-9.]+) s$")
+        return sum(float(pattern.search(log.read_text())[1]) for log in logs)  # type: ignore[index]
+
+
+class Cibuildwheel:
+    """cibuildwheel with the same image, Pythons and test."""
+
+    name = "cibuildwheel"
+
+    def __init__(self, folder: Path, project: Project, environment: Mapping[str, str], arguments: str) -> None:
+        self.folder = folder
+        self.environment = {
+            **environment,
+            "CIBW_ARCHS": "x86_64",
+            "CIBW_MANYLINUX_X86_64_IMAGE": FRESH,
+            "CIBW_TEST_COMMAND": f"python -c 'import {project.module}'",
+            # The package index of this machine, as bakery gives it to the same containers.
+            "CIBW_CONTAINER_ENGINE": f"docker; create_args: {arguments}",
+        }
+
+    def run(self, pythons: tuple[str, ...]) -> float:
+        build = {"CIBW_BUILD": " ".join(f"cp{python.replace('.', '')}-manylinux_x86_64" for python in pythons)}
+        words = [sys.executable, "-m", "cibuildwheel", "--platform", "linux", "--output-dir", f"{self.folder}.wheels"]
+        return seconds(Call([*words, str(self.folder)], self.folder.parent, {**self.environment, **build})) or 0.0
+
+
+class NaiveBake:
+    """A bake file with one target for each Python, whose only cache is that of layers."""
+
+    name = "naive bake"
+
+    _DOCKERFILE = """\
+FROM {image}
+ARG TAG
+WORKDIR /src
+COPY . .
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/tmp/ca.pem {variables} \\
+    /opt/python/$TAG/bin/python -m pip wheel --no-deps -w /built . && auditwheel repair -w /wheels /built/*.whl
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/tmp/ca.pem {variables} \\
+    /opt/python/$TAG/bin/python -m pip install /wheels/*.whl && cd / && \\
+    /opt/python/$TAG/bin/python -c 'import {module}'
+FROM scratch
+COPY --from=0 /wheels/ /
+"""
+
+    def __init__(
+        self, folder: Path, project: Project, environment: Mapping[str, str], files: Mapping[str, Path]
+    ) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.files = files
+        variables = "SSL_CERT_FILE=/tmp/ca.pem PIP_CERT=/tmp/ca.pem" if "ca" in files else ""
+        text = self._DOCKERFILE.format(image=FRESH, module=project.module, variables=variables)
+        (folder / "Dockerfile").write_text(text)
+
+    def run(self, pythons: tuple[str, ...]) -> float:
+        secrets = ", ".join(f'"id={name},src={path}"' for name, path in self.files.items())
+        targets = [f"cp{python.replace('.', '')}" for python in pythons]
+        file = f'group "default" {{\n  targets = {targets}\n}}\n'.replace("'", '"')
+        for tag in targets:
+            file += (
+                f'target "{tag}" {{\n  args = {{ TAG = "{tag}-{tag}" }}\n  secret = [{secrets}]\n'
+                f'  output = ["type=local,dest={self.folder}.wheels/{tag}"]\n}}\n'
+            )
+        path = Path(f"{self.folder}.hcl")
+        path.write_text(file)
+        words = ["docker", "buildx", "bake", "-f", str(path), "--progress=quiet"]
+        # The files are the machine's own, and the wheels go beside the project.
+        environment = {**self.environment, "BUILDX_BAKE_ENTITLEMENTS_FS": "0"}
+        return seconds(Call(words, self.folder, environment)) or 0.0
+
+
+def changed(path: Path, text: str) -> None:
+    """Append a declaration that every C and C++ compiler takes, so that the file compiles to something else."""
+    with path.open("a") as file:
+        file.write(f"\n{text}\n")
+
+
+def compile_times(environment: Mapping[str, str], source: Path, project: Project, folder: Path) -> tuple[float, float]:
+    """Return the seconds of the compile steps with an empty compiler cache, and of the same builds without bakery.
+
+    One Python after the other, both in the builder's container.
+    """
+    shutil.copytree(source, folder)
+    bakery = Bakery(folder, project)
+    bakery.run(FIRST, "--max-parallel", "1")
+    own = bakery.compile_seconds()
+    subprocess.run([*BAKERY, "dev", "--progress", "quiet"], cwd=folder, check=True)
+    bare = 0.0
+    for python in FIRST:
+        image = f"{project.module}:dev-cp{python.replace('.', '')}"
+        command = "time -p python -m build --wheel --no-isolation --skip-dependency-check --outdir /tmp/out /workspace"
+        words = ["docker", "run", "--rm", "--network=none", "-e", "SKBUILD_BUILD_DIR=/tmp/build", image]
+        done = subprocess.run(
+            [*words, "bash", "-c", command], env={**environment}, check=True, capture_output=True, text=True
+        )
+        bare += float(re.search(r"(?m)^real ([0-9.]+)$", done.stderr)[1])  # type: ignore[index]
+        shell(environment, "docker", "rmi", "--force", image)
+    return own, bare
+
+
+def measure(name: str, times: int, environment: dict[str, str], image: str, scratch: Path) -> int:
+    """Print the table of one project; return 1 if a bar is missed."""
+    project = PROJECTS[name]
+    source = unpacked(project.requirement, scratch / name)
+    host = Host(environment, find_ca_bundle(None, os.environ))
+    arguments = create_args(scratch, host)
+    config = scratch / "stage" / "pip.conf"
+    files = {"pip": config} if config.exists() else {}
+    files |= {"ca": host.ca_bundle} if host.ca_bundle else {}
+    taken: dict[tuple[str, str], list[float]] = {}
+    compiled: list[tuple[float, float]] = []
+    for number in range(times):
+        (scratch / "fresh").mkdir(exist_ok=True)
+        fresh_image(environment, image, scratch / "fresh", number)
+        folders = [scratch / f"{name}-{number}-{tool}" for tool in ("bakery", "cibuildwheel", "naive")]
+        for folder in folders:
+            shutil.copytree(source, folder)
+        tools = (
+            Bakery(folders[0], project),
+            Cibuildwheel(folders[1], project, environment, " ".join(arguments)),
+            NaiveBake(folders[2], project, environment, files),
+        )
+        for tool in tools:
+            pythons = FIRST
+            for case in ("first run", "nothing changed", "one file changed", "a header changed", "a Python added"):
+                if case == "one file changed":
+                    changed(tool.folder / project.source, f"extern int bench_source_{number};")
+                    changed(
+                        tool.folder / project.source, f"static int bench_{number} __attribute__((used)) = {number};"
+                    )
+                elif case == "a header changed":
+                    changed(tool.folder / project.header, f"extern int bench_header_{number};")
+                elif case == "a Python added":
+                    pythons = (*FIRST, ADDED)
+                taken.setdefault((case, tool.name), []).append(tool.run(pythons))
+        compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile"))
+        shell(environment, "docker", "rmi", "--force", FRESH)
+    medians = {key: statistics.median(values) for key, values in taken.items()}
+    rows = []
+    for case in dict.fromkeys(case for case, _ in medians):
+        for tool in ("cibuildwheel", "naive bake"):
+            rows.append(Row(f"{case}: {tool}", f"{medians[case, tool]:.2f} s"))
+        own, peer = medians[case, "bakery"], medians[case, "cibuildwheel"]
+        bar = project.bars.get(case)
+        verdict = (f"≤ {bar:g} of cibuildwheel", own <= bar * peer) if bar else ("", True)
+        rows.append(Row(f"{case}: bakery", f"{own:.2f} s ({own / peer:.3f})", *verdict))
+    own, bare = (statistics.median(pair[place] for pair in compiled) for place in (0, 1))
+    rows.append(Row("compile: bare", f"{bare:.2f} s"))
+    rows.append(
+        Row(
+            "compile: bakery",
+            f"{own:.2f} s ({own / bare:.3f})",
+            f"≤ {COMPILE_BAR:g} of bare",
+            own <= COMPILE_BAR * bare,
+        )
+    )
+    return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("projects", nargs="*", default=["ujson"], help=f"of {', '.join(PROJECTS)}")
+    parser.add_argument("--times", type=int, default=3)
+    options = parser.parse_args()
+    if not can_be_made():
+        print("peers: skipped; the image is made of pyenv's Pythons")
+        return 0
+    environment = {**os.environ, **find().environment}
+    debian_rootfs.ensure_debian(environment, "bookworm", "amd64", "debian:bookworm-slim", print)
+    with tempfile.TemporaryDirectory(prefix="bakery-bench-") as folder:
+        scratch = Path(folder)
+        (scratch / "context").mkdir()
+        image = make_image(environment, scratch / "context")
+        codes = [measure(name, options.times, environment, image, scratch) for name in options.projects]
+        shell(environment, "docker", "rmi", "--force", image)
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
