@@ -41,9 +41,7 @@ class Cibuildwheel:
         return is_built and not any(fnmatch.fnmatchcase(identifier, pattern) for pattern in self.skip)
 
 
-def read_cibuildwheel(
-    pyproject: Toml, base: BaseChoice, tree: Tree, refused: str = ""
-) -> Cibuildwheel | None:
+def read_cibuildwheel(pyproject: Toml, base: BaseChoice, tree: Tree, refused: str = "") -> Cibuildwheel | None:
     """Return what can be carried over; None if there are no settings.
 
     Args:
