@@ -212,9 +212,12 @@ def compile_step(
         ccache_env = (("CCACHE_STATSLOG", literal(_COUNT)),)
         ccache_report = (Command(literals("count-ccache")),)
         mounts = (*mounts, *COMPILERS)
-    command = Command(
-        (*compiler_prefix(settings), *words), (*ccache_env, *environment, *settings.pairs(f"{table}.environment"))
-    )
+        if parts.toolkits:
+            # torch calls nvcc by its path, unless this names another program.
+            ccache_env = (*ccache_env, ("PYTORCH_NVCC", literal(program_mounts.path("nvcc-ccache"))))
+    # What the recipe sets replaces Bakery's own.
+    variables = dict((*ccache_env, *environment, *settings.pairs(f"{table}.environment")))
+    command = Command((*compiler_prefix(settings), *words), tuple(variables.items()))
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
     commands = (*first, command, *ccache_report, *after)
     mounts = (source or source_mount(parts, writable=True), *mounts)

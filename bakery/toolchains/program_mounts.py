@@ -65,4 +65,6 @@ def _mounted(run: Run) -> Run:
 def _text(command: Command | Script) -> str:
     if isinstance(command, Script):
         return command.text
-    return " ".join("".join(part for part in word if isinstance(part, str)) for word in command.words)
+    # In a variable, only the path of a program is one: other words are the recipe's.
+    values = [value for _, value in command.environment if value[:1] and str(value[0]).startswith(f"{FOLDER}/")]
+    return " ".join("".join(part for part in word if isinstance(part, str)) for word in (*command.words, *values))

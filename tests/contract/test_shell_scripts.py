@@ -107,6 +107,18 @@ def test_with_ccache(tmp_path: Path) -> None:
     assert done.stdout == "/var/cache/ccache|ccache|"
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_nvcc_with_options_that_ccache_understands(tmp_path: Path, cached: bool) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin", "nvcc", 'printf "%s|" "$@"')
+    if cached:
+        program(tmp_path, "ccache", 'echo "ccache"; exec "$@"')
+    words = ["--generate-dependencies-with-compile", "--dependency-output", "a b.d", '-DNAME="x y"', "-c", "a b.cu", ""]
+    done = run("nvcc-ccache", *words, PATH=str(tmp_path), CUDA_HOME=str(tmp_path))
+    assert done.stdout == "ccache\n" * cached + '-MD|-MF|a b.d|-DNAME="x y"|-c|a b.cu||'
+
+
 def test_nothing_to_install(tmp_path: Path) -> None:
     (tmp_path / "sh").symlink_to(shutil.which("sh") or "")
     assert run("install-packages", PATH=str(tmp_path)).returncode == 0

@@ -46,6 +46,25 @@ def test_nothing_is_carried_where_nothing_is_kept(tmp_path: Path) -> None:
     assert "AS carry" not in text
 
 
+CUDA = '[variables]\nCUDA_VERSION = "13.0.3"\n[builder]\ntoolkit = "cuda"\n'
+LAUNCHER = "/usr/local/bin/nvcc-ccache"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "named", "mounted"),
+    [
+        ("", [], False),
+        (CUDA, [LAUNCHER], True),
+        (f"{CUDA}compiler-cache = false\n", [], False),
+        (f'{CUDA}environment = {{ PYTORCH_NVCC = "/opt/nvcc" }}\n', ["/opt/nvcc"], False),
+    ],
+)
+def test_torch_calls_nvcc_behind_it(tmp_path: Path, recipe: str, named: list[str], mounted: bool) -> None:
+    text = dockerfile(planned(tmp_path, recipe))
+    assert re.findall(r"PYTORCH_NVCC=(\S+) .*python -m build", text) == named
+    assert (f"target={LAUNCHER}" in text) == mounted
+
+
 def test_every_step_with_compiled_objects_has_the_scope_in_its_key() -> None:
     """Without it, a step that used one project's objects would be a cache hit in another project."""
     files = [*ROOT.glob("dockerfiles/*.Dockerfile"), *ROOT.glob("tests/golden/recipes/*/*.Dockerfile")]

@@ -1,0 +1,118 @@
+"""nvcc behind the compiler cache, called as torch's `cpp_extension` calls it: by its path, with options of its own."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from command import bakery, digests
+from projects import extension
+
+pytestmark = pytest.mark.engine
+
+SETUP = """\
+import os
+import shlex
+import subprocess
+
+from setuptools.command.build_ext import build_ext
+
+# torch 2.11's words for a file, and its line of ninja.
+FLAGS = '''
+-DTORCH_EXTENSION_NAME=_core -D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__
+-D__CUDA_NO_BFLOAT16_CONVERSIONS__ -D__CUDA_NO_HALF2_OPERATORS__ --expt-relaxed-constexpr --compiler-options -fPIC
+-DTORCH_API_INCLUDE_EXTENSION_H -O3 -lineinfo --threads=4
+-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=compute_90 -std=c++17
+'''
+
+
+class Build(build_ext):
+    def build_extension(self, ext):
+        home = os.environ["CUDA_HOME"]
+        nvcc = os.environ.get("PYTORCH_NVCC") or f"{home}/bin/nvcc"
+        os.makedirs(self.build_temp, exist_ok=True)
+        for name in ("one", "two", "three"):
+            source, target = os.path.abspath(f"src/{name}.cu"), os.path.abspath(f"{self.build_temp}/{name}.o")
+            words = f"{nvcc} --generate-dependencies-with-compile --dependency-output {target}.d -I{home}/include"
+            subprocess.run(shlex.split(f"{words} {FLAGS} -c {source} -o {target}"), check=True)
+            with open(f"{target}.d") as file:
+                listed = file.read()
+            # ninja reads these.
+            assert listed.startswith(target) and source in listed and "value.cuh" in listed, listed
+            ext.extra_objects.append(target)
+        super().build_extension(ext)
+"""
+
+KERNEL = """\
+#include "value.cuh"
+__global__ void @_kernel(float *data, int count) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < count) data[index] *= VALUE;
+}
+int @() { void (*kernel)(float *, int) = @_kernel; return kernel ? VALUE : 0; }
+"""
+
+SOURCE = """\
+#include <Python.h>
+
+int one();
+int two();
+int three();
+static PyObject *answer(PyObject *, PyObject *) { return PyLong_FromLong(one() * two() * three()); }
+static PyMethodDef methods[] = {{"answer", answer, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, 0, methods, nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit__core() { return PyModuleDef_Init(&module); }
+"""
+
+RECIPE = """\
+name = "tiny"
+[variables]
+CUDA_VERSION = "13.0.3"
+[matrix]
+python = ["3.11"]
+[builder]
+toolkit = "cuda"
+compiler-cache = @
+[wheel.repair]
+exclude = ["libcudart.so.*"]
+strip = true
+"""
+
+
+def project(folder: Path, *, cached: bool = True) -> Path:
+    """Write an extension of three kernels and a module; nothing of it was ever compiled."""
+    extension(folder, RECIPE.replace("@", str(cached).lower()), SOURCE, setup=SETUP)
+    text = (folder / "setup.py").read_text()
+    linked = "language='c++', libraries=['cudart'])], cmdclass={'build_ext': Build})"
+    (folder / "setup.py").write_text(text.replace("language='c++')])", linked))
+    for name in ("one", "two", "three"):
+        (folder / "src" / f"{name}.cu").write_text(KERNEL.replace("@", name))
+    (folder / "src" / "value.cuh").write_text("#define VALUE 2\n")
+    (folder / "src" / "core.cpp").write_text(f"{SOURCE}// {uuid.uuid4()}\n")
+    return folder
+
+
+def test_after_a_change_in_one_file_nvcc_compiles_that_one(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project")
+    first = bakery(folder, "wheel")
+    assert first.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 4, "hits": 0}
+    changed = folder / "src" / "two.cu"
+    changed.write_text(changed.read_text().replace("*=", "+="))
+    again = bakery(folder, "wheel")
+    assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 4, "hits": 3}
+
+
+@pytest.mark.proof
+def test_the_cache_changes_no_byte_of_a_wheel(tmp_path: Path) -> None:
+    cached, bare = project(tmp_path / "cached"), project(tmp_path / "bare", cached=False)
+    (bare / "src" / "core.cpp").write_text((cached / "src" / "core.cpp").read_text())
+    for folder in (cached, bare):
+        bakery(folder, "wheel")
+    with_cold_cache = digests(cached / "dist")
+    assert with_cold_cache == digests(bare / "dist")
+    # All objects come from the cache now.
+    (cached / "fresh.txt").write_text("new\n")
+    warm = bakery(cached, "wheel")
+    assert warm.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 4, "hits": 4}
+    assert digests(cached / "dist") == with_cold_cache
