@@ -10,6 +10,7 @@ report = bake(plan_recipe(recipe, root=Path(".")), root=Path("."), environ=os.en
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bakery.build.report import RunReport
@@ -67,6 +68,7 @@ def bake(
     keep_going: bool | None = None,
     parallel: int = 0,
     resume: bool = False,
+    rebuild: bool = False,
     locked: bool = False,
     builder: str | None = None,
 ) -> RunReport:
@@ -81,7 +83,9 @@ def bake(
         allow: as ``--allow`` of the command line.
         keep_going: after a failure, stop only the cells that depend on it; None: only if there are several cells.
         parallel: maximum number of cells to bake in parallel; 0 for as many as the engine has cores.
-        resume: skip cells that the last run finished and that have not changed.
+        resume: skip cells that the last run finished and that have not changed, whatever their image tags and branches
+            name now.
+        rebuild: bake cells that are up to date, too.
         locked: as ``--locked`` of the command line.
         builder: a builder with several nodes, from the configuration in ``root``; or a builder of buildx.
 
@@ -92,9 +96,10 @@ def bake(
     from bakery.build.options import CellSelection, Options
     from bakery.build.pipeline import bake_plan
     from bakery.build.report import conclusion
+    from bakery.build.up_to_date import kept_run
     from bakery.engine.session import open_engine
 
-    engine = open_engine(environ, ca_bundle, builder=builder, folder=root)
+    unchanged = CellSelection.UNFINISHED if resume else CellSelection.CHANGED
     options = Options(
         groups=tuple(groups),
         only=tuple(only),
@@ -103,10 +108,14 @@ def bake(
         locked=locked,
         keep_going=keep_going,
         parallel=parallel,
-        selection=CellSelection.UNFINISHED if resume else CellSelection.ALL,
-        builder=None if engine.nodes else builder,
+        selection=CellSelection.ALL if rebuild else unchanged,
+        builder=builder,
     )
-    report = bake_plan(root.resolve(), plan, options, engine, Listener())
+    report = kept_run(root.resolve(), plan, options, environ)
+    if report is None:
+        engine = open_engine(environ, ca_bundle, builder=builder, folder=root)
+        options = replace(options, builder=None if engine.nodes else builder)
+        report = bake_plan(root.resolve(), plan, options, engine, Listener())
     if failure := conclusion([report]):
         raise failure
     return report

@@ -129,13 +129,13 @@ def schedule_items(
     ]
 
 
-def cell_keys(plan: Plan, root: Path, tasks: Iterable[CellTask]) -> dict[str, str]:
+def cell_keys(plan: Plan, root: Path, tasks: Iterable[CellTask], ignore: Sequence[str] | None = None) -> dict[str, str]:
     """Return cell → digest of its inputs: recipe, values, files, targets and the version of bakery.
 
-    Secrets are not inputs, nor the current image of a tag or commit of a branch. Raises OutputError if a file of the
-    project cannot be read.
+    Secrets are not inputs, nor the current image of a tag or commit of a branch. ``ignore``: the patterns of files that
+    steps do not read; None for those of the plan. Raises OutputError if a file of the project cannot be read.
     """
-    tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore)
+    tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore if ignore is None else ignore)
     common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audit)]
     return {
         task.name: hashlib.sha256(

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.build.buildx.outcome import Result
-from bakery.build.cell_tasks import CellTask, publish_groups
+from bakery.build.cell_tasks import CellTask
+from bakery.build.context_files import context_stamp
 from bakery.build.journal import Record
-from bakery.build.options import CellSelection, Options
-from bakery.build.publish import holds
+from bakery.build.lock.model import Materials
+from bakery.build.options import Options
 from bakery.build.secrets.mask import Mask
 from bakery.build.shared_wheels import Families
-from bakery.core.names import TARGET_KINDS
-from bakery.plan.cells import Target
-from bakery.plan.model import Plan
+from bakery.plan.cells import Cell, Image, Target
+from bakery.plan.model import Plan, ignored_output
 
 if TYPE_CHECKING:
+    from bakery.build.buildx.bake import BakeRequest
+    from bakery.build.session import BuildSession, Pins
     from bakery.engine.nodes import Nodes
-from contextlib import ExitStack
-from dataclasses import replace
-
-from bakery.build.buildx.bake import BakeRequest
-from bakery.build.lock.model import Materials
-from bakery.build.lock.pins import context_of
-from bakery.build.session import BuildSession, Pins
-from bakery.engine.nodes import Nodes
-from bakery.engine.oci_layouts import Layout
-from bakery.engine.session import EngineSession
-from bakery.plan.cells import Cell, Image
+    from bakery.engine.oci_layouts import Layout
+    from bakery.engine.session import EngineSession
 
 
 @dataclass(kw_only=True)
@@ -43,6 +36,8 @@ class RunContext:
         tasks: name → task; finished ones are removed.
         finished: cell → its record, if it is not built again.
         keys: cell → digest of its inputs.
+        stamp: of the files that steps read, before they were read for the keys; empty if nobody looks at it.
+        locked: cell → the materials that its build must use.
         wheel_of: cell → the cell whose wheel it takes without ``wheel.abi3``: as the last run found, then this one.
         families: of the tasks, if the backend can test a wheel that another task built.
     """
@@ -58,6 +53,8 @@ class RunContext:
     tasks: dict[str, CellTask] = field(default_factory=dict)
     finished: dict[str, Record] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
+    stamp: str = ""
+    locked: Mapping[str, Materials] = field(default_factory=dict)
     wheel_of: dict[str, str] = field(default_factory=dict)
     families: Families = field(default_factory=dict)
     folder: Path = field(init=False)
@@ -66,6 +63,18 @@ class RunContext:
     def output(self) -> Path:
         """The folder that receives wheels."""
         return self.options.output or self.root / self.plan.output
+
+    @property
+    def ignore(self) -> tuple[str, ...]:
+        """The patterns of files that never enter the build context, with the output folder: its wheels are no input."""
+        output, root = self.output.absolute(), self.root.absolute()
+        inside = output.is_relative_to(root)
+        pattern = ignored_output(output.relative_to(root).as_posix()) if inside else ""
+        return (*self.plan.ignore, *((pattern,) if pattern and pattern not in self.plan.ignore else ()))
+
+    def stamp_now(self) -> str:
+        """Return the stamp of the files that steps read. Raises OutputError if one cannot be read."""
+        return context_stamp(self.root / self.plan.context, self.plan.context_paths(), self.ignore)
 
     @property
     def mask(self) -> Mask:
@@ -88,47 +97,12 @@ class RunContext:
         return len(self.tasks) > 1 if self.options.keep_going is None else self.options.keep_going
 
 
-def skip_finished(context: RunContext) -> None:
-    """Remove the tasks that an earlier run finished; tasks that share a wheel are built together or not at all."""
-    tasks, selection = context.tasks, context.options.selection
-    no_record = Record("", "", Result.CANCELED)
-
-    def is_over(name: str) -> bool:
-        kinds = (target.kind for target in tasks[name].targets)
-        if selection is CellSelection.UNFINISHED and any(TARGET_KINDS[kind].exporter == "docker" for kind in kinds):
-            # A user may have removed the image from the engine.
-            return False
-        return all(
-            _is_finished(selection, context.previous.get(cell), context.keys[cell], context.output)
-            for cell in tasks[name].cells
-        )
-
-    groups = publish_groups(tasks, context.wheel_of)
-    over = [name for name in tasks if all(is_over(member) for member in groups[name])]
-    context.finished = {cell: context.previous.get(cell, no_record) for name in over for cell in tasks[name].cells}
-    context.tasks = {name: task for name, task in tasks.items() if name not in over}
-
-
-def _is_finished(selection: CellSelection, record: Record | None, key: str, output: Path) -> bool:
-    """Return whether a cell is not built again; it is if the output folder lacks its wheel."""
-    if selection is CellSelection.FAILED:
-        return record is None or record.result is not Result.FAILED
-    return (
-        selection is CellSelection.UNFINISHED
-        and record is not None
-        and record.result is Result.DONE
-        and record.key == key
-        and all(holds(output, wheel.name, wheel.sha256) for wheel in record.wheels)
-    )
-
-
 @dataclass(kw_only=True)
 class BakeContext(RunContext):
-    """What the steps of a run with buildx share; ``locked``: cell → the materials that its build must use."""
+    """What the steps of a run with buildx share."""
 
     engine: EngineSession
     resources: ExitStack
-    locked: Mapping[str, Materials] = field(default_factory=dict)
     cache_targets: tuple[Target, ...] = ()
     session: BuildSession = field(init=False)
     pins: Pins = field(init=False)
@@ -161,6 +135,8 @@ class BakeContext(RunContext):
 
     def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
         """Return the request of a task's bake, from that of all tasks; ``node`` is empty for the engine."""
+        from bakery.build.lock.pins import context_of
+
         materials = self.plan.materials_of(task.targets)
         targets = (*task.targets, *materials)
         sets = [

@@ -41,6 +41,22 @@ def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) 
     return digest.hexdigest()
 
 
+def context_stamp(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> str:
+    """Return a digest that differs after any change of the same files, even one that was undone; nothing is read.
+
+    Arguments and errors as of `context_digest`.
+    """
+    digest = hashlib.sha256()
+    try:
+        for path, name in _read(folder, sources, Ignore(ignore)):
+            status = path.lstat()
+            facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            digest.update(f"{name}\0{facts}\0".encode(errors="surrogateescape"))
+    except OSError as error:
+        raise OutputError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
+    return digest.hexdigest()
+
+
 def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[str, str]:
     """Return name → sha256 of the content or the link target. Arguments and errors as of `context_digest`."""
     try:

@@ -17,7 +17,7 @@ from bakery.build.publish import Claims, publish, stage_files
 from bakery.build.records.recorder import Recorder
 from bakery.build.run_folders import remove_tree
 from bakery.build.secrets.read import leaks
-from bakery.core.errors import AuditError
+from bakery.core.errors import AuditError, OutputError
 from bakery.core.names import Kind
 from bakery.engine.paths import engine_paths
 from bakery.plan.cells import Cell
@@ -66,8 +66,10 @@ class Finisher:
             if self.recorder:
                 self.recorder.publish(cells, digests, metadata, stage / "materials" / builder.id)
         wheels = tuple(RecordedWheel(item.path.name, item.sha256, item.size) for item in results)
+        changed = self._has_changed()
         for task in tasks:
-            self._write(task, Result.DONE, peaks.get(task.name, 0), builder.id if builder else "", wheels)
+            done = (peaks.get(task.name, 0), builder.id if builder else "", wheels)
+            self._write(task, Result.DONE, *done, changed=changed)
         if not builder:
             return ()
         publish([item.path for item in results], self.context.output, root=self.context.root, is_halted=self.is_halted)
@@ -84,15 +86,30 @@ class Finisher:
         """Record in the journal that a task's wheel waits for another task. Raises OutputError as `failed`."""
         self._write(task, Result.CANCELED, peak)
 
+    def _has_changed(self) -> bool:
+        """Whether files changed since the keys were taken: then nobody knows which of them a bake was sent."""
+        try:
+            return bool(self.context.stamp) and self.context.stamp_now() != self.context.stamp
+        except OutputError:
+            return True
+
     def _write(
-        self, task: CellTask, result: Result, peak: int, builder: str = "", wheels: tuple[RecordedWheel, ...] = ()
+        self,
+        task: CellTask,
+        result: Result,
+        peak: int,
+        builder: str = "",
+        wheels: tuple[RecordedWheel, ...] = (),
+        *,
+        changed: bool = False,
     ) -> None:
         for cell in task.cells:
             # A run whose steps are cached uses less memory than the one that ran them.
             memory = max(peak, self.context.peaks.get(cell, 0))
             own = wheels if cell == builder else ()
             shared = self.context.wheel_of.get(cell, "")
-            self.journal.write(Record(cell, self.context.keys[cell], result, memory, own, shared))
+            key = "" if changed else self.context.keys[cell]
+            self.journal.write(Record(cell, key, result, memory, own, shared))
 
     def _audited(self, cell: Cell, served: Sequence[Cell], folder: Path) -> tuple[AuditResult, ...]:
         paths = stage_files(folder)

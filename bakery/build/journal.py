@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-
-from pydantic import TypeAdapter
 
 from bakery.build.buildx.outcome import Result
 from bakery.core.errors import OutputError
@@ -120,13 +118,23 @@ def read(data: bytes) -> dict[str, Record]:
     return {record.cell: record for record in records if record}
 
 
-_RECORD = TypeAdapter(Record)
-
-
 def _record(line: bytes) -> Record | None:
     try:
-        document: object = json.loads(line)
-        is_current = isinstance(document, Mapping) and document.get("version") == VERSION
-        return _RECORD.validate_python(document) if is_current else None
-    except (ValueError, RecursionError):
+        document = json.loads(line)
+        if document.pop("version") != VERSION:
+            return None
+        wheels = tuple(RecordedWheel(**wheel) for wheel in document.pop("wheels"))
+        record = Record(**{**document, "result": Result(document["result"])}, wheels=wheels)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
+    return (
+        record
+        if _has_types(record, (str, str, Result, int, tuple, str))
+        and all(_has_types(wheel, (str, str, int)) for wheel in wheels)
+        else None
+    )
+
+
+def _has_types(item: Record | RecordedWheel, types: Sequence[type]) -> bool:
+    """Return whether the fields have these types: a journal may be damaged."""
+    return all(isinstance(getattr(item, field.name), kind) for field, kind in zip(fields(item), types, strict=True))

@@ -14,6 +14,8 @@ class CellSelection(StrEnum):
     """Which of the selected cells a run builds, by the result of the last run."""
 
     ALL = "all"
+    CHANGED = "changed"
+    """Not up to date: as ``UNFINISHED``, and those with inputs that only a name for something else tells."""
     UNFINISHED = "unfinished"
     """Not finished by the last run, or changed since."""
     FAILED = "failed"
@@ -65,3 +67,9 @@ class Options:
     pinned: PinnedMaterials | None = None
     compiler_cache: Path | None = None
     state: Path | None = None
+
+    @property
+    def bakes_all(self) -> bool:
+        """Whether the run bakes cells that are up to date, too: it was asked for, or for what only a bake does."""
+        does_more = self.no_cache or self.pull or self.locked or bool(self.compiler_cache)
+        return self.selection is CellSelection.ALL or (self.selection is CellSelection.CHANGED and does_more)

@@ -13,12 +13,11 @@ from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx.progress import Listener
 from bakery.build.buildx_backend import BuildxBackend, LocalCaches
-from bakery.build.cell_tasks import cell_keys, cell_tasks, schedule_items
-from bakery.build.context import BakeContext, skip_finished
+from bakery.build.cell_tasks import schedule_items
+from bakery.build.context import BakeContext
 from bakery.build.journal import last_run
-from bakery.build.lock.is_current import check_origins, load_lock, with_lock
 from bakery.build.lock.make import NewLock, check_materials, make
-from bakery.build.lock.pins import check_images, pin_recorded_images, pins_of, with_sources
+from bakery.build.lock.pins import check_images, pin_recorded_images, pins_of
 from bakery.build.loop import run_tasks
 from bakery.build.options import Options
 from bakery.build.processes import caught
@@ -29,7 +28,8 @@ from bakery.build.run_folders import run_folder, state_folder
 from bakery.build.scheduler import Item, Limits, Schedule, Seat
 from bakery.build.secrets.read import private_files, read_secrets
 from bakery.build.session import BuildSession
-from bakery.build.shared_wheels import remembered, task_families
+from bakery.build.shared_wheels import task_families
+from bakery.build.up_to_date import kept_report, select_cells
 from bakery.core.errors import UsageError
 from bakery.core.names import CacheBackend, Kind, platform_of
 from bakery.engine import package_index, platform_support
@@ -38,7 +38,7 @@ from bakery.engine.nodes import Watch
 from bakery.engine.qemu import emulated
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
-from bakery.plan.model import Plan, ignored_output
+from bakery.plan.model import Plan
 from bakery.plan.options import Secret
 
 
@@ -61,14 +61,9 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
             engine=engine,
             resources=resources,
         )
-        context.wheel_of = remembered(context.plan, options.groups, options.only, context.previous)
-        # The cell that builds the wheel comes along, as with wheel.abi3.
-        builders = [f"{Kind.WHEEL}-{name}" for name in context.wheel_of.values()] if options.only else []
-        context.targets = context.plan.select(options.groups, (*options.only, *builders))
-        context.tasks = cell_tasks(context.targets)
-        read_lock(context)
-        context.keys = with_lock(cell_keys(context.plan, root, context.tasks.values()), context.locked)
-        skip_finished(context)
+        select_cells(context)
+        if not context.tasks:
+            return kept_report(context)
         context.families = task_families(context.tasks)
         check(context)
         open_session(context)
@@ -83,17 +78,6 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
             else nullcontext()
         ):
             return run(context, listener)
-
-
-def read_lock(context: BakeContext) -> None:
-    """Read the materials that cells must use: from the lock, or from the provenance of a wheel to reproduce."""
-    root, plan, pinned = context.root, context.plan, context.options.pinned
-    if pinned:
-        check_origins(root, plan, context.task_cells, pinned.cells, lock=False)
-        context.locked = pinned.cells
-    else:
-        context.locked = load_lock(root, plan, context.task_cells, context.say, strict=context.options.locked)
-    context.plan = with_sources(plan, context.locked)
 
 
 def check(context: BakeContext) -> None:
@@ -254,7 +238,7 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
 def _common_request(context: BakeContext) -> BakeRequest:
     """Write the files of the run, and return the request of all tasks."""
     request = context.session.request(
-        context.task_targets, context.folder, context.pins, ignore=_ignored_output(context)
+        context.task_targets, context.folder, context.pins, ignore=context.ignore[len(context.plan.ignore) :]
     )
     options, state = context.options, context.options.state
     several = any(len(task.targets) > 1 for task in context.tasks.values())
@@ -265,15 +249,6 @@ def _common_request(context: BakeContext) -> BakeRequest:
         defer_errors=several and context.keeps_going and context.engine.offers_execution,
         reads=(*request.reads, *((state,) if state else ())),
     )
-
-
-def _ignored_output(context: BakeContext) -> tuple[str, ...]:
-    """Return the pattern of an output folder in the project: its wheels must not change the next build context."""
-    output, root = context.output.absolute(), context.root.absolute()
-    if not output.is_relative_to(root):
-        return ()
-    pattern = ignored_output(output.relative_to(root).as_posix())
-    return (pattern,) if pattern and pattern not in context.plan.ignore else ()
 
 
 def _reads_layer_cache(plan: Plan) -> bool:

@@ -99,6 +99,11 @@ class RunReport:
         return done
 
     @property
+    def is_kept(self) -> bool:
+        """Whether nothing was baked, because everything is up to date."""
+        return bool(self.targets) and all(target.result == Result.KEPT for target in self.targets)
+
+    @property
     def succeeded(self) -> str:
         """``all`` cells, ``some``, or ``none``."""
         done = self.cells.values()

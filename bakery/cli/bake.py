@@ -75,8 +75,14 @@ class BakeArguments:
         str | None, typer.Option("--timeout", help="Time limit for the whole command: 8h, 1h30m.", metavar="TIME")
     ] = None
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the last run: skip cells that are finished and unchanged.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue the last run: skip cells that are finished and unchanged, whatever their image tags and "
+            "branches name now.",
+        ),
     ] = False
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Bake cells that are up to date, too.")] = False
     failed: Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")] = False
     progress: options.Progress = "auto"
     ca_bundle: options.CaBundle = None
@@ -116,8 +122,12 @@ class BakeArguments:
         from bakery.build.options import CellSelection, Options
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
-        unfinished = CellSelection.UNFINISHED if self.resume else CellSelection.ALL
-        selection = CellSelection.FAILED if self.failed else unfinished
+        chosen = {
+            CellSelection.ALL: self.rebuild,
+            CellSelection.UNFINISHED: self.resume,
+            CellSelection.FAILED: self.failed,
+        }
+        selection = next((name for name, is_set in chosen.items() if is_set), CellSelection.CHANGED)
         return Options(
             groups=groups,
             only=tuple(self.only or ()),
@@ -139,22 +149,25 @@ class BakeArguments:
 
 def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
-    from bakery.cli.recipes import narrow, plans
-    from bakery.cli.runs import print_configurations, run, this_system
+    from bakery.cli.recipes import checked, narrow, resolved
+    from bakery.cli.runs import kept_runs, print_configurations, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)
     if unknown := [name for name in groups if name not in GROUPS]:
         raise UsageError(f"unknown target: {', '.join(unknown)}", hint=f"targets are {', '.join(GROUPS)}")
     by_cibuildwheel = uses_cibuildwheel(arguments.backend)
-    if arguments.resume and arguments.failed:
+    selections = {"--rebuild": arguments.rebuild, "--resume": arguments.resume, "--failed": arguments.failed}
+    if len(given := [name for name, is_set in selections.items() if is_set]) > 1:
         raise UsageError(
-            "--resume and --failed exclude each other",
-            hint="--resume bakes all cells that are not finished, including failed ones",
+            f"{' and '.join(given)} exclude each other",
+            hint="--rebuild bakes all cells, --resume those that are not finished, including failed ones",
         )
     chosen = arguments.options(groups)
     system = this_system() if by_cibuildwheel else "linux"
     is_build = not (arguments.print_ or by_cibuildwheel)
-    loaded = plans(arguments.recipe, arguments.set_, bake=is_build, builder=arguments.builder)
+    loaded = resolved(arguments.recipe, arguments.set_, Path.cwd(), dated=True)
+    if not is_build:
+        checked(loaded)
     selected, skipped = narrow(
         loaded, arguments.recipe, arguments.set_, chosen.only, arguments.shard, arguments.since, system
     )
@@ -169,8 +182,12 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         show = print_configurations if by_cibuildwheel else partial(_print_bake, groups=groups, only=chosen.only)
         show([plan for _, plan in selected])
         return
+    kept = kept_runs(selected, chosen) if is_build else {}
+    if is_build:
+        # The rules judged the others when they were baked.
+        checked([item for item in loaded if item[1].recipe not in kept], bake=True, builder=arguments.builder)
     cells_of, up = system if by_cibuildwheel else "", arguments.engine_up
-    run(selected, chosen, arguments.progress, arguments.ca_bundle, system=cells_of, engine_up=up)
+    run(selected, chosen, arguments.progress, arguments.ca_bundle, kept=kept, system=cells_of, engine_up=up)
 
 
 def uses_cibuildwheel(backend: str) -> bool:

@@ -43,15 +43,21 @@ def plans(
     and what the machine of ``builder`` must have. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
     BakeryError if a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
-    resolved_plans = resolved(references, sets, root or Path.cwd(), dated=dated)
-    for folder, plan in resolved_plans:
+    return checked(
+        resolved(references, sets, root or Path.cwd(), dated=dated), bake=bake, source=source, builder=builder
+    )
+
+
+def checked(plans: Plans, *, bake: bool = False, source: bool = False, builder: str | None = None) -> Plans:
+    """Return plans that keep the rules, as `plans` does. Raises PlanError."""
+    for folder, plan in plans:
         _check_rules(plan, _host(plan, builder) if bake else None, folder if bake or source else None)
         if bake:
             from bakery.build.context_files import warnings
 
             for line in warnings(folder, plan):
                 say(f"warning: {plan.recipe}: {line}")
-    return resolved_plans
+    return plans
 
 
 def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool) -> Plans:

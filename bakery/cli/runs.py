@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bakery.cli.console import echo, err, out, progress_display, say, show
@@ -23,19 +24,35 @@ Build = Callable[[Path, "Plan", "Options"], "RunReport"]
 _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
+def kept_runs(plans: Plans, options: Options) -> dict[str, RunReport]:
+    """Return recipe → report of the plans that need no bake: all of their selected cells are up to date."""
+    from bakery.build.up_to_date import kept_run
+
+    reports = {plan.recipe: kept_run(root, plan, options, os.environ) for root, plan in plans}
+    return {recipe: report for recipe, report in reports.items() if report}
+
+
 def run(
-    plans: Plans, options: Options, progress: str, ca_bundle: Path | None, *, system: str = "", engine_up: bool = False
+    plans: Plans,
+    options: Options,
+    progress: str,
+    ca_bundle: Path | None,
+    *,
+    kept: Mapping[str, RunReport] = MappingProxyType({}),
+    system: str = "",
+    engine_up: bool = False,
 ) -> None:
     """Build every plan, one after the other, print each report, and judge all reports together.
 
-    ``system`` has the cells that cibuildwheel builds; without it, bake. Raises BakeryError after everything that can be
+    ``kept``: recipe → report of plans that are not built. ``system`` has the cells that cibuildwheel builds; without it, bake. Raises BakeryError after everything that can be
     done is done; with cibuildwheel, an error of a whole recipe ends the run.
     """
     from bakery.build.report import conclusion, refused
 
-    build = (
-        _cibuildwheel(progress, ca_bundle, system) if system else _bake(options.builder, progress, ca_bundle, engine_up)
-    )
+    if system:
+        build = _cibuildwheel(progress, ca_bundle, system)
+    elif len(kept) < len(plans):
+        build = _bake(options.builder, progress, ca_bundle, engine_up)
     if system or not options.only:
         _say_skipped_systems(plans)
     if options.keep_going is None:
@@ -43,7 +60,7 @@ def run(
     reports: list[RunReport] = []
     for root, plan in plans:
         try:
-            report = build(root, plan, options)
+            report = kept.get(plan.recipe) or build(root, plan, options)
         except (EngineError, InterruptedBake):
             raise
         except BakeryError as error:
@@ -119,9 +136,11 @@ def _say_skipped_systems(plans: Plans) -> None:
 
 def _print_report(report: RunReport, progress: str) -> None:
     """Print the table of a run, and the wheels that it published."""
-    from bakery.cli.tables.run import render
+    if progress != "quiet" and report.is_kept:
+        say(f"{report.recipe}: {_up_to_date(report)}; --rebuild bakes anyway")
+    elif progress != "quiet":
+        from bakery.cli.tables.run import render
 
-    if progress != "quiet":
         err.print(render(report))
     for target in report.targets:
         for wheel in target.wheels if progress != "rawjson" else ():
@@ -129,13 +148,20 @@ def _print_report(report: RunReport, progress: str) -> None:
             echo(str(wheel.path.relative_to(Path.cwd()) if is_below else wheel.path))
 
 
+def _up_to_date(report: RunReport) -> str:
+    """Return in one line what a run without a bake found."""
+    cells, wheels = len(report.cells), sum(len(target.wheels) for target in report.targets)
+    what = f"{cells} cells are up to date" if cells > 1 else "the cell is up to date"
+    return f"{what}, {wheels} wheel{'s' if wheels > 1 else ''} in {report.output}" if wheels else what
+
+
 def _write_step_summary(reports: Sequence[RunReport]) -> None:
     """Append to the summary that GitHub Actions shows for a job, if the variable is set."""
-    from bakery.cli.tables.run import markdown
-
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
+    from bakery.cli.tables.run import markdown
+
     try:
         with Path(path).open("a", encoding="utf-8", errors="replace") as file:
             file.write(markdown(reports) + "\n")

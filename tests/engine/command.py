@@ -71,10 +71,17 @@ class Done:
         return [title for title, rest in found if not rest.startswith(unused)]
 
 
+BAKING = ("wheel", "test", "full", "dev", "bake")
+CHOOSES = ("--rebuild", "--resume", "--failed", "--if-changed")
+"""Options that say which cells are baked; ``--if-changed`` stands for the default."""
+
+
 def start(folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start ``python -m bakery`` in a folder, in a session of its own."""
+    """Start ``python -m bakery`` in a folder, in a session of its own. What bakes also bakes cells that are up to date."""
+    if words[0] in BAKING and not set(CHOOSES).intersection(words):
+        words = (*words, "--rebuild")
     return subprocess.Popen(
-        [sys.executable, "-m", "bakery", *words],
+        [sys.executable, "-m", "bakery", *(word for word in words if word != "--if-changed")],
         cwd=folder,
         env={**os.environ, "BAKERY_PROGRESS": "plain", "COLUMNS": "200", **(environment or {})},
         stdin=subprocess.DEVNULL,

@@ -6,22 +6,23 @@ import fnmatch
 import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery import __version__
 from bakery.build.cell_tasks import CellTask
 from bakery.build.cibuildwheel import process
 from bakery.build.cibuildwheel.process import CibuildwheelBackend
-from bakery.build.context import RunContext, skip_finished
+from bakery.build.context import RunContext
 from bakery.build.context_files import context_digest
 from bakery.build.journal import last_run
 from bakery.build.loop import run_tasks
-from bakery.build.options import Options
+from bakery.build.options import CellSelection, Options
 from bakery.build.processes import caught
 from bakery.build.report import RunReport
 from bakery.build.run_folders import run_folder, state_folder
 from bakery.build.scheduler import Item, Limits, Schedule
+from bakery.build.up_to_date import skip_finished
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.files import write
 from bakery.core.names import IDENTIFIERS, Kind
@@ -106,6 +107,9 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     (`bakery.build.report.conclusion`). Raises BakeryError for what ends all cells; published wheels stay.
     """
     check_options(options)
+    if options.selection is CellSelection.CHANGED:
+        # The programs of this machine are inputs, too, and no key has them.
+        options = replace(options, selection=CellSelection.ALL)
     cells = cells_here(plan, system, options.only)
     check_buildable(plan)
     process.command(host.environment)

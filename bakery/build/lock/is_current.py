@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -16,7 +17,9 @@ from bakery.build.lock.model import Materials
 from bakery.build.lock.requirements import Requirements, project_requirements, requirements_of
 from bakery.core.errors import LockError
 from bakery.plan.cells import Cell
+from bakery.plan.dockerfile import Add, Stage
 from bakery.plan.model import Plan
+from bakery.plan.values import literal
 
 
 def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
@@ -133,6 +136,24 @@ def with_lock(keys: Mapping[str, str], locked: Mapping[str, Materials]) -> dict[
     texts = {cell: lock_file.text(lock_file.lock_of(cell, {cell: locked[cell]})) for cell in keys if cell in locked}
     digests = {cell: hashlib.sha256(f"{keys[cell]} {text}".encode()).hexdigest() for cell, text in texts.items()}
     return {**keys, **digests}
+
+
+def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:
+    """Return the plan with locked commits instead of branches and tags."""
+    commits = {address: commit for materials in locked.values() for address, commit in materials.sources.items()}
+
+    def pinned(stage: Stage) -> Stage:
+        return replace(
+            stage, steps=tuple(_pinned(step, commits) if isinstance(step, Add) else step for step in stage.steps)
+        )
+
+    return replace(plan, stages=tuple(map(pinned, plan.stages))) if commits else plan
+
+
+def _pinned(step: Add, commits: Mapping[str, str]) -> Add:
+    text = "".join(part for part in step.source if isinstance(part, str))
+    commit = commits.get(text)
+    return replace(step, source=literal(f"{text.partition('#')[0]}#{commit}")) if commit else step
 
 
 def locked_images(locked: Mapping[str, Materials]) -> Mapping[tuple[str, str], str]:

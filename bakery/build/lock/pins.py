@@ -23,9 +23,8 @@ from bakery.core.files import write
 from bakery.core.image_names import familiar, full
 from bakery.engine import image_digests
 from bakery.plan.cells import Cell, Image, Target
-from bakery.plan.dockerfile import Add, Stage
 from bakery.plan.model import Plan
-from bakery.plan.values import Json, literal
+from bakery.plan.values import Json
 from bakery.toolchains.pip_steps import locked_places
 
 CONTEXT = "lock"
@@ -226,21 +225,3 @@ def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict:
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
     return folder
-
-
-def with_sources(plan: Plan, locked: Mapping[str, Materials]) -> Plan:
-    """Return the plan with locked commits instead of branches and tags."""
-    commits = {address: commit for materials in locked.values() for address, commit in materials.sources.items()}
-
-    def pinned(stage: Stage) -> Stage:
-        return replace(
-            stage, steps=tuple(_pinned(step, commits) if isinstance(step, Add) else step for step in stage.steps)
-        )
-
-    return replace(plan, stages=tuple(map(pinned, plan.stages))) if commits else plan
-
-
-def _pinned(step: Add, commits: Mapping[str, str]) -> Add:
-    text = "".join(part for part in step.source if isinstance(part, str))
-    commit = commits.get(text)
-    return replace(step, source=literal(f"{text.partition('#')[0]}#{commit}")) if commit else step

@@ -17,9 +17,9 @@ from bakery.build.buildx.progress import Listener
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences, stale
 from bakery.build.lock.failure import failure
-from bakery.build.lock.is_current import check_origins, load_lock
+from bakery.build.lock.is_current import check_origins, load_lock, with_sources
 from bakery.build.lock.model import Lock, LockedFile, Materials, Packages, System, read_materials
-from bakery.build.lock.pins import pins_of, with_sources, write_preferred
+from bakery.build.lock.pins import pins_of, write_preferred
 from bakery.build.lock.requirements import Requirements, requirements_of
 from bakery.build.session import BuildSession
 from bakery.cli import json_schema

@@ -1,0 +1,194 @@
+"""Which cells of a run are up to date and not baked again. No engine is asked, and little is imported.
+
+A cell is up to date if its key is that of the last run that finished it, and its wheels and their records are in the
+output folder. By default, a cell whose key names an input that others can change under its name (a tag, a branch, a
+folder) is never up to date; ``--resume`` looks at the key alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bakery.build.buildx.outcome import Result
+from bakery.build.cell_tasks import CellTask, cell_keys, cell_tasks, publish_groups
+from bakery.build.context import RunContext
+from bakery.build.journal import Record, RecordedWheel, last_run
+from bakery.build.lock.is_current import check_origins, load_lock, locked_images, with_lock, with_sources
+from bakery.build.options import CellSelection, Options
+from bakery.build.publish import holds
+from bakery.build.records.buildkit import PROVENANCE, SBOM, record_path
+from bakery.build.records.read import MAX_PROVENANCE_BYTES
+from bakery.build.report import RunReport, finished_target
+from bakery.build.run_folders import run_folder, state_folder
+from bakery.build.shared_wheels import remembered
+from bakery.core.errors import BakeryError
+from bakery.core.files import read_plain
+from bakery.core.names import TARGET_KINDS, Kind
+from bakery.plan.dockerfile import Add
+from bakery.plan.model import Plan
+from bakery.plan.values import expand
+
+
+def kept_run(root: Path, plan: Plan, options: Options, environment: Mapping[str, str]) -> RunReport | None:
+    """Return the report of a run that bakes nothing; None if a cell is to be baked, or only the engine can tell.
+
+    A recipe that cannot be judged here is one to bake: the bake reports its error.
+    """
+    if options.bakes_all or options.selection is CellSelection.FAILED or plan.crosses:
+        # The base images of a plan that cross-compiles are those of the engine's platform.
+        return None
+    try:
+        state = options.state or state_folder(root, environment)
+        context = RunContext(
+            root=root,
+            plan=plan,
+            options=options,
+            environment=environment,
+            say=lambda _: None,
+            state_folder=state,
+            previous=last_run(state, plan.recipe),
+        )
+        if not context.previous:
+            return None
+        select_cells(context)
+        return None if context.tasks else kept_report(context)
+    except BakeryError:
+        return None
+
+
+def kept_report(context: RunContext) -> RunReport:
+    """Return the report of a run whose cells are all up to date, and write it. Raises OutputError."""
+    from bakery.build.tag_differences import tag_differences
+
+    started = time.monotonic()
+    is_reported = context.options.selection is not CellSelection.FAILED
+    rows = [
+        finished_target(target, context.finished[target.cell.id], context.output)
+        for target in (context.targets if is_reported else ())
+    ]
+    with run_folder(context.options.state or context.root) as folder:
+        report = RunReport(
+            recipe=context.plan.recipe,
+            targets=tuple(rows),
+            output=context.output,
+            state=folder,
+            seconds=time.monotonic() - started,
+            warnings=tag_differences([(row.cell, item.path) for row in rows for item in row.wheels[:1]]),
+        )
+        (folder / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
+    return report
+
+
+def select_cells(context: RunContext) -> None:
+    """Select the cells of a run that bakes, read what they must use, and leave out those that are up to date.
+
+    Raises BakeryError if the lock or a file of the project cannot be read, or no cell matches.
+    """
+    options = context.options
+    context.wheel_of = remembered(context.plan, options.groups, options.only, context.previous)
+    # The cell that builds the wheel comes along, as with wheel.abi3.
+    builders = [f"{Kind.WHEEL}-{name}" for name in context.wheel_of.values()] if options.only else []
+    context.targets = context.plan.select(options.groups, (*options.only, *builders))
+    context.tasks = cell_tasks(context.targets)
+    _read_lock(context)
+    context.stamp = context.stamp_now()
+    keys = cell_keys(context.plan, context.root, context.tasks.values(), context.ignore)
+    context.keys = with_lock(keys, context.locked)
+    skip_finished(context)
+
+
+def _read_lock(context: RunContext) -> None:
+    """Read the materials that cells must use: from the lock, or from the provenance of a wheel to reproduce."""
+    root, plan, pinned = context.root, context.plan, context.options.pinned
+    cells = [task.cell for task in context.tasks.values()]
+    if pinned:
+        check_origins(root, plan, cells, pinned.cells, lock=False)
+        context.locked = pinned.cells
+    else:
+        context.locked = load_lock(root, plan, cells, context.say, strict=context.options.locked)
+    context.plan = with_sources(plan, context.locked)
+
+
+def skip_finished(context: RunContext) -> None:
+    """Remove the tasks that an earlier run finished; tasks that share a wheel are built together or not at all."""
+    tasks, selection = context.tasks, context.options.selection
+    no_record = Record("", "", Result.CANCELED)
+    is_finished: Callable[[CellTask], bool] = {
+        CellSelection.ALL: lambda _: False,
+        CellSelection.CHANGED: lambda task: _is_up_to_date(context, task),
+        CellSelection.UNFINISHED: lambda task: _is_unchanged(context, task),
+        CellSelection.FAILED: lambda task: not _has_failed(context, task),
+    }[CellSelection.ALL if context.options.bakes_all else selection]
+    groups = publish_groups(tasks, context.wheel_of)
+    finished = {name for name, task in tasks.items() if is_finished(task)}
+    over = [name for name in tasks if finished.issuperset(groups[name])]
+    context.finished = {cell: context.previous.get(cell, no_record) for name in over for cell in tasks[name].cells}
+    context.tasks = {name: task for name, task in tasks.items() if name not in over}
+
+
+def _has_failed(context: RunContext, task: CellTask) -> bool:
+    records = (context.previous.get(cell) for cell in task.cells)
+    return any(record is not None and record.result is Result.FAILED for record in records)
+
+
+def _is_unchanged(context: RunContext, task: CellTask) -> bool:
+    """Whether the last run finished a task with the same inputs, and its wheels are in the output folder."""
+    if any(TARGET_KINDS[target.kind].exporter == "docker" for target in task.targets):
+        # A user may have removed the image from the engine.
+        return False
+    return all(
+        record is not None
+        and record.result is Result.DONE
+        and record.key == context.keys[cell]
+        and all(holds(context.output, wheel.name, wheel.sha256) for wheel in record.wheels)
+        for cell in task.cells
+        for record in (context.previous.get(cell),)
+    )
+
+
+def _is_up_to_date(context: RunContext, task: CellTask) -> bool:
+    return (
+        _is_unchanged(context, task)
+        and not mutable_names(context.plan, task, locked_images(context.locked))
+        and all(_is_recorded(context.output, wheel) for cell in task.cells for wheel in context.previous[cell].wheels)
+    )
+
+
+def _is_recorded(output: Path, wheel: RecordedWheel) -> bool:
+    """Return whether the output folder has the records of a wheel."""
+    path = output / wheel.name
+    try:
+        document = json.loads(read_plain(record_path(path, PROVENANCE), MAX_PROVENANCE_BYTES))
+        same = bool(document["subject"][0]["digest"]["sha256"] == wheel.sha256)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+    return same and record_path(path, SBOM).is_file()
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?(?::.*)?\Z")
+
+
+def mutable_names(plan: Plan, task: CellTask, locked: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+    """Return the inputs of a task that may change while its key stays: image tags, branches, tags of git, folders.
+
+    Bakery never replaces a Debian image that the engine has. ``locked``: (name, platform) → digest of base images.
+    """
+    images = [
+        image.ref
+        for image in task.cell.images
+        if "@" not in image.ref and not image.suite and (image.ref, image.platform) not in locked
+    ]
+    args = plan.args_of(task.cell)
+    addresses = [expand(step.source, args) for stage in plan.stages for step in stage.steps if isinstance(step, Add)]
+    branches = [address for address in addresses if not _COMMIT.match(address.partition("#")[2])]
+    # A named context is a folder, an image or a repository; the others ask for a bake without the cache.
+    settings = [
+        str(item)
+        for item in plan.overrides
+        if item.key.partition(".")[0] == "contexts" or (item.key in ("no-cache", "pull") and item.value == "true")
+    ]
+    return tuple(dict.fromkeys((*images, *branches, *settings)))

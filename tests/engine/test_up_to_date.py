@@ -1,0 +1,79 @@
+"""Cells that are up to date: nothing is baked, and no engine is asked; what changed is baked, and only that."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from command import Done, bakery, digests, finish, start, states
+from projects import SOURCE, extension
+
+pytestmark = pytest.mark.engine
+
+RECIPE = 'name = "tiny"\n[matrix]\npython = ["3.11", "3.13"]\n'
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine whose engine is gone, with a docker that leaves a trace of each call."""
+    programs, trace = tmp_path / "programs", tmp_path / "asked"
+    programs.mkdir()
+    docker = programs / "docker"
+    docker.write_text(f'#!/bin/sh\necho "$@" >> {trace}\nexit 1\n')
+    docker.chmod(0o755)
+    return {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+        "BAKERY_ENGINE_DIR": str(tmp_path / "no-engine"),
+    }
+
+
+def results(done: Done) -> dict[str, object]:
+    return {name: target["result"] for name, target in done.results().items()}
+
+
+def test_what_is_up_to_date_is_baked_no_more(tmp_path: Path, nowhere: dict[str, str]) -> None:
+    folder = extension(tmp_path / "project", RECIPE, SOURCE)
+    first = bakery(folder, "wheel", "--if-changed")
+    assert set(results(first).values()) == {"done"}
+    before = states(folder / "dist")
+
+    again = bakery(folder, "wheel", "--if-changed", environment=nowhere)
+    assert results(again) == {"wheel-cp311": "kept", "wheel-cp313": "kept"}
+    assert again.err == f"tiny: 2 cells are up to date, 2 wheels in {folder}/dist; --rebuild bakes anyway\n"
+    assert again.wheels == first.wheels
+    assert not (tmp_path / "asked").exists()
+    assert [path.name for path in again.runs[-1].iterdir() if path.name != ".lock"] == ["report.json"]
+    assert states(folder / "dist") == before
+    # Without the engine, nothing else can be baked.
+    assert not bakery(folder, "wheel", "--rebuild", code=6, environment=nowhere).wheels
+
+    known, wheel = digests(folder / "dist"), sorted((folder / "dist").glob("*.whl"))[0]
+    wheel.write_bytes(b"damaged")
+    assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp311": "done", "wheel-cp313": "kept"}
+    assert digests(folder / "dist") == known
+
+    rebuilt = bakery(folder, "wheel", "--rebuild")
+    assert set(results(rebuilt).values()) == {"done"}
+    assert rebuilt.ran() == []
+
+
+def test_a_file_that_changes_during_a_bake_is_not_taken_for_built(tmp_path: Path) -> None:
+    folder = extension(tmp_path / "project", RECIPE.replace('"3.11", ', ""), SOURCE)
+    bakery(folder, "wheel")
+    source = next(folder.rglob("*.cpp"))
+    text = source.read_text()
+    source.write_text(text.replace("\n", "\n\n", 1))
+    began = time.monotonic()
+    child = start(folder, "wheel", "--if-changed")
+    while not list(folder.glob(f".bakery/runs/*-{child.pid}*/logs/*.log")):
+        assert child.poll() is None
+        time.sleep(0.05)
+    # Which of the two the engine was sent, nobody knows.
+    source.write_text(text)
+    assert results(finish(child, folder, began)) == {"wheel-cp313": "done"}
+    source.write_text(text.replace("\n", "\n\n", 1))
+    assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp313": "done"}
+    assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp313": "kept"}

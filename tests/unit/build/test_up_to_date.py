@@ -1,0 +1,265 @@
+"""Which cells are up to date, without an engine: what the key has, what a name hides, what the output folder lacks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bakery.build.buildx.outcome import Result
+from bakery.build.context import RunContext
+from bakery.build.finish import Finisher
+from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
+from bakery.build.options import CellSelection, Options
+from bakery.build.records.buildkit import PROVENANCE, SBOM, record_path
+from bakery.build.report import RunReport
+from bakery.build.up_to_date import kept_run, mutable_names, select_cells
+from bakery.cli.runs import kept_runs
+from bakery.plan.model import Plan
+from bakery.recipe.load import from_python
+from bakery.recipe.models import Base, Builder, Matrix, Recipe, Source
+from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CHANGED = Options(("wheel",), selection=CellSelection.CHANGED)
+
+
+def planned(root: Path, *sets: str, base: str = "", environ: dict[str, str] | None = None, ref: str = "") -> Plan:
+    (root / "pyproject.toml").write_text('[build-system]\nrequires = []\n[project]\nname = "demo"\n')
+    image, _, digest = base.partition("@")
+    builder = Builder(
+        base=Base(image=image, digest=digest or None) if base else None,
+        environment={"FLAG": "${FLAG}"} if environ else None,
+    )
+    recipe = Recipe(
+        name="demo",
+        matrix=Matrix(python=("3.11", "3.13")),
+        builder=builder,
+        source=Source(git="https://example.org/demo.git", ref=ref) if ref else None,
+        variables={"FLAG": "1"} if environ else None,
+    )
+    return resolve(from_python(recipe, root), parse_set_options(sets), environ or {})
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """The state folder."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project."""
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "demo.c").write_text("int demo;\n")
+    return folder
+
+
+def in_state(state: Path) -> dict[str, str]:
+    return {"BAKERY_STATE_DIR": str(state)}
+
+
+def context_of(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> RunContext:
+    context = RunContext(
+        root=root,
+        plan=plan,
+        options=options,
+        environment=in_state(state),
+        say=lambda _: None,
+        state_folder=state,
+        previous=last_run(state, plan.recipe),
+    )
+    select_cells(context)
+    return context
+
+
+def finish(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> list[Path]:
+    """Leave what a run leaves that finished all cells: a journal, wheels and their records."""
+    context = context_of(root, plan, state, options)
+    journal, wheels = open_journal(state, plan.recipe), []
+    for cell, key in context.keys.items():
+        wheel = context.output / f"demo-1.0-{cell}-{cell}-linux_x86_64.whl"
+        record_path(wheel, SBOM).parent.mkdir(parents=True, exist_ok=True)
+        wheel.write_bytes(cell.encode())
+        sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        record_path(wheel, PROVENANCE).write_text(json.dumps({"subject": [{"digest": {"sha256": sha256}}]}))
+        record_path(wheel, SBOM).write_text("{}")
+        journal.write(Record(cell, key, Result.DONE, wheels=(RecordedWheel(wheel.name, sha256, 5),)))
+        wheels.append(wheel)
+    return wheels
+
+
+def kept(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> RunReport | None:
+    return kept_run(root, plan, options, in_state(state))
+
+
+def test_nothing_changed_is_told_without_an_engine(root: Path, state: Path) -> None:
+    plan = planned(root)
+    assert kept(root, plan, state) is None
+    finish(root, plan, state)
+    journals = sorted(state.rglob("*.jsonl"))
+    report = kept(root, plan, state)
+    assert report
+    assert [(row.result, len(row.wheels)) for row in report.targets] == [("kept", 1), ("kept", 1)]
+    assert report.is_kept
+    written = json.loads((report.state / "report.json").read_text())
+    assert [target["result"] for target in written["targets"]] == ["kept", "kept"]
+    assert sorted(path.name for path in report.state.iterdir()) == [".lock", "report.json"]
+    # The journal of the run that baked stays the last one.
+    assert sorted(state.rglob("*.jsonl")) == journals
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root, wheel: (root / "src" / "demo.c").write_text("int other;\n"),
+        lambda root, wheel: (root / "src" / "demo.c").chmod(0o755),
+        lambda root, wheel: (root / "src" / "new.h").write_text(""),
+        lambda root, wheel: wheel.write_bytes(b"damaged"),
+        lambda root, wheel: wheel.unlink(),
+        lambda root, wheel: record_path(wheel, SBOM).unlink(),
+        lambda root, wheel: record_path(wheel, PROVENANCE).unlink(),
+        lambda root, wheel: record_path(wheel, PROVENANCE).write_text('{"subject": [{"digest": {"sha256": "0"}}]}'),
+        lambda root, wheel: record_path(wheel, PROVENANCE).write_text("[]"),
+    ],
+    ids=["content", "mode", "new-file", "damaged", "removed", "no-sbom", "no-record", "other-record", "no-object"],
+)
+def test_what_changed_is_baked(root: Path, state: Path, change: Callable[[Path, Path], object]) -> None:
+    plan = planned(root)
+    wheels = finish(root, plan, state)
+    assert kept(root, plan, state)
+    change(root, wheels[0])
+    assert kept(root, plan, state) is None
+    assert "cp311" in context_of(root, plan, state).tasks
+
+
+def test_only_the_cell_whose_wheel_is_damaged_is_baked(root: Path, state: Path) -> None:
+    plan = planned(root)
+    wheels = finish(root, plan, state)
+    wheels[1].write_bytes(b"damaged")
+    context = context_of(root, plan, state)
+    assert (list(context.tasks), list(context.finished)) == (["cp313"], ["cp311"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        replace(CHANGED, no_cache=True),
+        replace(CHANGED, pull=True),
+        replace(CHANGED, locked=True),
+        replace(CHANGED, compiler_cache=Path("/cache")),
+        replace(CHANGED, selection=CellSelection.ALL),
+        replace(CHANGED, groups=("full",)),
+        replace(CHANGED, groups=("wheel", "dev")),
+    ],
+)
+def test_what_asks_for_a_bake_gets_one(root: Path, state: Path, options: Options) -> None:
+    plan = planned(root)
+    finish(root, plan, state)
+    assert kept(root, plan, state)
+    assert kept(root, plan, state, options) is None
+
+
+def test_an_image_is_always_made(root: Path, state: Path) -> None:
+    plan, dev = planned(root), replace(CHANGED, groups=("dev",))
+    finish(root, plan, state, dev)
+    assert kept(root, plan, state, dev) is None
+
+
+def test_values_of_the_process_are_inputs(root: Path, state: Path) -> None:
+    plan = planned(root, environ={"BAKERY_FLAG": "1"})
+    finish(root, plan, state)
+    assert kept(root, planned(root, environ={"BAKERY_FLAG": "1"}), state)
+    assert kept(root, planned(root, "FLAG=2", environ={"BAKERY_FLAG": "1"}), state) is None
+    assert kept(root, planned(root, "wheel-cp311.args.FLAG=2", environ={"BAKERY_FLAG": "1"}), state) is None
+
+
+def test_another_builder_or_output_folder(root: Path, state: Path, tmp_path: Path) -> None:
+    plan = planned(root)
+    finish(root, plan, state)
+    # Where a wheel was built is no input.
+    assert kept(root, plan, state, replace(CHANGED, builder="farm"))
+    other = replace(CHANGED, output=tmp_path / "other")
+    assert kept(root, plan, state, other) is None
+
+
+def test_wheels_in_the_source_are_no_input(root: Path, state: Path) -> None:
+    plan, inside = planned(root), replace(CHANGED, output=root / "src" / "out")
+    finish(root, plan, state, inside)
+    assert kept(root, plan, state, inside)
+
+
+def test_state_of_another_machine_is_not_this_one(root: Path, state: Path, tmp_path: Path) -> None:
+    plan = planned(root)
+    finish(root, plan, state)
+    other = tmp_path / "other-state"
+    other.mkdir(mode=0o700)
+    assert kept(root, plan, other) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "ref", "sets", "names"),
+    [
+        ("", "", (), 0),
+        ("ghcr.io/me/base:1", "", (), 1),
+        (f"ghcr.io/me/base:1@sha256:{'0' * 64}", "", (), 0),
+        ("", "main", (), 1),
+        ("", "v1.0", (), 1),
+        ("", COMMIT[:12], (), 1),
+        ("", COMMIT, (), 0),
+        ("", "", ("wheel-*.contexts.extra=../folder",), 1),
+        ("", "", ("*.pull=true",), 1),
+        ("", "", ("*.pull=false",), 0),
+        ("", "", ("*.labels.x=1",), 0),
+    ],
+)
+def test_names_that_hide_changes(
+    root: Path, state: Path, base: str, ref: str, sets: tuple[str, ...], names: int
+) -> None:
+    plan = planned(root, *sets, base=base, ref=ref)
+    finish(root, plan, state)
+    (task, *_) = context_of(root, plan, state, replace(CHANGED, selection=CellSelection.ALL)).tasks.values()
+    assert len(mutable_names(plan, task, {})) == names
+    assert (kept(root, plan, state) is None) == bool(names)
+    # --resume trusts names.
+    assert kept(root, plan, state, replace(CHANGED, selection=CellSelection.UNFINISHED))
+
+
+def test_a_locked_image_does_not_move(root: Path, state: Path) -> None:
+    plan = planned(root, base="ghcr.io/me/base:1")
+    (task, *_) = context_of(root, plan, state).tasks.values()
+    (image,) = task.cell.images
+    assert mutable_names(plan, task, {(image.ref, image.platform): "sha256:0"}) == ()
+
+
+@pytest.mark.parametrize("undone", [True, False])
+def test_files_that_change_during_a_bake_leave_no_key(root: Path, state: Path, undone: bool) -> None:
+    plan = planned(root)
+    context = context_of(root, plan, state, Options(("test",)))
+    context.folder = root / ".bakery"
+    task = next(iter(context.tasks.values())).without_wheel()
+    finisher = Finisher(context, open_journal(state, plan.recipe), None, lambda: False)
+    finisher.finish([task], {}, {})
+    assert last_run(state, plan.recipe)[task.name].key == context.keys[task.name]
+    before = (root / "src" / "demo.c").read_text()
+    (root / "src" / "demo.c").write_text("int edited;\n")
+    if undone:
+        (root / "src" / "demo.c").write_text(before)
+    finisher.finish([task], {}, {})
+    assert last_run(state, plan.recipe)[task.name].key == ""
+
+
+def test_recipes_that_are_up_to_date_are_found(root: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(root)
+    finish(root, plan, state)
+    monkeypatch.setenv("BAKERY_STATE_DIR", str(state))
+    assert list(kept_runs([(root, plan)], CHANGED)) == ["demo"]
+    assert kept_runs([(root, plan)], replace(CHANGED, selection=CellSelection.FAILED)) == {}
