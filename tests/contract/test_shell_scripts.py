@@ -107,6 +107,17 @@ def test_with_ccache(tmp_path: Path) -> None:
     assert done.stdout == "/var/cache/ccache|ccache|"
 
 
+def test_what_nvcc_reads_is_set_for_the_compiler_check(tmp_path: Path) -> None:
+    for name in ("sh", "printenv"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    program(tmp_path, "ccache", "")
+    words = ("with-ccache", "sh", "-c", 'echo "$CCACHE_COMPILERCHECK"; ${CCACHE_COMPILERCHECK#*; }')
+    assert run(*words, PATH=str(tmp_path)).stdout.splitlines()[0] == "content"
+    done = run(*words, PATH=str(tmp_path), CUDA_HOME="/cuda", NVCC_PREPEND_FLAGS="-G")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1:] == ["-G", ""]
+
+
 @pytest.mark.parametrize("cached", [True, False])
 def test_nvcc_with_options_that_ccache_understands(tmp_path: Path, cached: bool) -> None:
     (tmp_path / "sh").symlink_to(shutil.which("sh") or "")

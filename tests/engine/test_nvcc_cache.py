@@ -116,3 +116,13 @@ def test_the_cache_changes_no_byte_of_a_wheel(tmp_path: Path) -> None:
     warm = bakery(cached, "wheel")
     assert warm.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 4, "hits": 4}
     assert digests(cached / "dist") == with_cold_cache
+
+
+@pytest.mark.proof
+def test_options_in_variables_of_nvcc_are_options(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project")
+    bakery(folder, "wheel")
+    recipe = folder / "bakery.toml"
+    recipe.write_text(f'{recipe.read_text()}[builder.environment]\nNVCC_APPEND_FLAGS = "--use_fast_math"\n')
+    again = bakery(folder, "wheel")
+    assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 4, "hits": 0}
