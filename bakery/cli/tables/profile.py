@@ -17,7 +17,9 @@ from bakery.plan.values import Json
 
 def render(profile: CellProfile, used: Summary, advice: Sequence[str], most: int) -> Group:
     """Return tables of the slowest steps and commands, a line about the cores, and the advice."""
-    steps = plain_table(Column("step", overflow="fold"), _right("time"), title=f"{profile.recipe} {profile.cell}")
+    steps = plain_table(
+        Column("step", overflow="ellipsis", no_wrap=True), _right("time"), title=f"{profile.recipe} {profile.cell}"
+    )
     for step in sorted((item for item in profile.steps if not item.cached), key=lambda item: -item.seconds)[:most]:
         steps.add_row(Text(printable(step.title)), f"{step.seconds:.1f} s")
     if not used.commands:
