@@ -55,8 +55,8 @@ class BakeArguments:
         int | None,
         typer.Option(
             "--max-parallel",
-            help="Maximum number of cells to bake in parallel. Default: the engine's cores, and two more if the compilers "
-            "of the cells share slots, or fewer if memory is short (see builder.job-memory).",
+            help="Maximum number of cells to bake in parallel. Default: the engine's cores, and two more if their "
+            "compilers share slots, or fewer if memory is short (see builder.job-memory).",
             min=1,
             metavar="N",
             envvar="BAKERY_MAX_PARALLEL",

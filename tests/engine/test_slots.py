@@ -21,7 +21,7 @@ def test_never_more_compilers_than_slots(tmp_path: Path) -> None:
     token = f"t{uuid.uuid4().hex}"
     project = slow_project(tmp_path / "one", token, cells=3, files=3, rounds=300_000, jobs=4)
     with watched(token) as seen:
-        done = bakery(project, "wheel", "--max-parallel", "3")
+        done = bakery(project, "wheel")
     logs = [compiled(done.log(name)) for name in done.results()]
     runs = [run for log in logs for run in log]
     slots = os.cpu_count() or 1

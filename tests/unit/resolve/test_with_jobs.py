@@ -88,6 +88,9 @@ def test_an_nvcc_that_nothing_is_in_front_of_keeps_its_limit(tmp_path: Path) -> 
     (tmp_path / "nvcc").chmod(0o755)
     environment = {"CCACHE_PREFIX": "/usr/local/bin/slot.py", "PATH": f"{tmp_path}:/usr/bin:/bin"}
     assert told("99999999MB", "auto", environment)[0] == "1"
+    assert told("99999999MB", "auto", environment | {"PYTORCH_NVCC": "sccache nvcc"})[0] == "1"
+    launcher = {"PYTORCH_NVCC": "/usr/local/bin/nvcc-ccache"}
+    assert told("99999999MB", "auto", environment | launcher)[0] == str(CORES)
 
 
 def test_nvcc_is_told_last() -> None:
