@@ -58,6 +58,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/init.py
 	$(RUN) bench/plan.py
 	$(RUN) bench/noop.py
+	$(RUN) bench/profile_self.py
 	$(RUN) bench/native.py
 	$(RUN) bench/first_run.py
 	$(RUN) bench/peers.py ujson rapidfuzz

@@ -6,7 +6,7 @@ import sys
 
 from timing import BAKERY, Call, Row, medians, table
 
-BAR = 2.0
+BAR = 1.3
 
 
 def main() -> int:

@@ -7,12 +7,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from bakery import __version__
 from bakery.audit.result_cache import AuditResult
 from bakery.build.buildx.outcome import BakeOutcome, Result
-from bakery.build.context_files import context_digest
 from bakery.build.scheduler import Item, needed
 from bakery.core.errors import BakeryError
 from bakery.core.names import Kind
@@ -129,13 +127,12 @@ def schedule_items(
     ]
 
 
-def cell_keys(plan: Plan, root: Path, tasks: Iterable[CellTask], ignore: Sequence[str] | None = None) -> dict[str, str]:
+def cell_keys(plan: Plan, tree: str, tasks: Iterable[CellTask]) -> dict[str, str]:
     """Return cell → digest of its inputs: recipe, values, files, targets and the version of bakery.
 
-    Secrets are not inputs, nor the current image of a tag or commit of a branch. ``ignore``: the patterns of files that
-    steps do not read; None for those of the plan. Raises OutputError if a file of the project cannot be read.
+    Secrets are not inputs, nor the current image of a tag or commit of a branch. ``tree``: the digest of the files that
+    steps read.
     """
-    tree = context_digest(root / plan.context, plan.context_paths(), plan.ignore if ignore is None else ignore)
     common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audit)]
     return {
         task.name: hashlib.sha256(

@@ -26,35 +26,33 @@ def context_digest(folder: Path, sources: Sequence[str], ignore: Sequence[str]) 
     ``sources`` are files and folders in ``folder``, the build context; ``ignore`` has patterns of Docker's ignore
     files. Raises OutputError if a file cannot be read.
     """
-    digest = hashlib.sha256()
-    try:
-        for path, name in _read(folder, sources, Ignore(ignore)):
-            status = path.lstat()
-            digest.update(
-                f"{name}\0{stat.S_IFMT(status.st_mode):o} {stat.S_IMODE(status.st_mode):o}\0".encode(
-                    errors="surrogateescape"
-                )
-            )
-            digest.update(_content(path, status.st_mode))
-    except OSError as error:
-        raise OutputError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
-    return digest.hexdigest()
+    return context_state(folder, sources, ignore)[0]
 
 
 def context_stamp(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> str:
-    """Return a digest that differs after any change of the same files, even one that was undone; nothing is read.
+    """Return the stamp of the same files, as `context_state` does, without reading them."""
+    return context_state(folder, sources, ignore, reads=False)[1]
 
-    Arguments and errors as of `context_digest`.
+
+def context_state(
+    folder: Path, sources: Sequence[str], ignore: Sequence[str], *, reads: bool = True
+) -> tuple[str, str]:
+    """Return the digest of the files that steps read (`context_digest`), and a stamp: it differs after any change of them
+    since the digest was begun, even one that was undone.
     """
-    digest = hashlib.sha256()
+    digest, stamp = hashlib.sha256(), hashlib.sha256()
     try:
         for path, name in _read(folder, sources, Ignore(ignore)):
             status = path.lstat()
-            facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            digest.update(f"{name}\0{facts}\0".encode(errors="surrogateescape"))
+            mode = f"{stat.S_IFMT(status.st_mode):o} {stat.S_IMODE(status.st_mode):o}"
+            times = f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+            digest.update(f"{name}\0{mode}\0".encode(errors="surrogateescape"))
+            stamp.update(f"{name}\0{times}\0".encode(errors="surrogateescape"))
+            if reads:
+                digest.update(_content(path, status.st_mode))
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
-    return digest.hexdigest()
+    return digest.hexdigest(), stamp.hexdigest()
 
 
 def files(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import CellTask, cell_keys, cell_tasks, publish_groups
 from bakery.build.context import RunContext
+from bakery.build.context_files import context_state
 from bakery.build.journal import Record, RecordedWheel, last_run
 from bakery.build.lock.is_current import check_origins, load_lock, locked_images, with_lock, with_sources
 from bakery.build.options import CellSelection, Options
@@ -95,8 +96,9 @@ def select_cells(context: RunContext) -> None:
     context.targets = context.plan.select(options.groups, (*options.only, *builders))
     context.tasks = cell_tasks(context.targets)
     _read_lock(context)
-    context.stamp = context.stamp_now()
-    keys = cell_keys(context.plan, context.root, context.tasks.values(), context.ignore)
+    plan = context.plan
+    tree, context.stamp = context_state(context.root / plan.context, plan.context_paths(), context.ignore)
+    keys = cell_keys(plan, tree, context.tasks.values())
     context.keys = with_lock(keys, context.locked)
     skip_finished(context)
 

@@ -142,8 +142,8 @@ def _holds(data: object, location: Sequence[Step]) -> bool:
 def _missing(model: type[Model], location: Sequence[Step], path: tuple[Step, ...]) -> Problem:
     annotation, key = type_names.at(model, location), str(location[-1])
     kind = type_names.describe(annotation)
-    field = type_names.keys(type_names.model_of(type_names.at(model, location[:-1])) or model).get(key)
-    about = " ".join((field.description or "").replace("``", "'").split()) if field else ""
+    texts = (type_names.model_of(type_names.at(model, location[:-1])) or model).descriptions()
+    about = " ".join(texts.get(key, "").replace("``", "'").split())
     what = f"missing; expected {_a(kind)}" + (f": {about[0].lower()}{about[1:].rstrip('.')}" if about else "")
     sample = '"my-kernels"' if key == "name" else _sample(kind)
     return Problem(path, what, f"add {key} = {sample}", json_fix=f'add "{key}": {sample}')

@@ -112,7 +112,7 @@ def _section(model: type[Model], path: str, title: str) -> Iterator[str]:
     yield "| Key | Type | Default | Description |\n|---|---|---|---|\n"
     fields = type_names.keys(model)
     for key, field in fields.items():
-        yield _row(key, field, _join(path, key))
+        yield _row(key, field, _join(path, key), model.descriptions().get(key, ""))
     for key, field in fields.items():
         inner = type_names.model_of(field.annotation)
         if inner is not None:
@@ -123,8 +123,8 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _row(key: str, field: FieldInfo, path: str) -> str:
-    meaning = _markdown(" ".join((field.description or "").split()))
+def _row(key: str, field: FieldInfo, path: str, text: str) -> str:
+    meaning = _markdown(" ".join(text.split()))
     examples = ", ".join(_code(_toml(example)) for example in field.examples or ())
     if examples:
         meaning += f" Example{'s' if len(field.examples or ()) > 1 else ''}: {examples}"

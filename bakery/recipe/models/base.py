@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from functools import cache
+from itertools import pairwise
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
@@ -48,7 +53,6 @@ class Model(BaseModel):
         extra="forbid",
         alias_generator=_kebab,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         hide_input_in_errors=True,
     )
 
@@ -56,12 +60,27 @@ class Model(BaseModel):
     """The JSON type that may replace the whole table: ``string`` allows ``base = "debian"``."""
 
     @classmethod
+    @cache
+    def descriptions(cls) -> dict[str, str]:
+        """Return key → the text below its field. Pydantic's use_attribute_docstrings would read all files in every command."""
+        found: dict[str, str] = {}
+        for base in reversed(cls.__mro__):
+            if issubclass(base, Model) and base is not Model:
+                (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+                assert isinstance(tree, ast.ClassDef)
+                for item, after in pairwise(tree.body):
+                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                        text = after.value if isinstance(after, ast.Expr) else None
+                        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                            found[item.target.id] = inspect.cleandoc(text.value)
+        return {field.alias or name: found[name] for name, field in cls.model_fields.items() if name in found}
+
+    @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         table = handler.resolve_ref_schema(handler(schema))
         table["description"] = _markdown((cls.__doc__ or "").split("\n\n")[0])
-        for key in table["properties"].values():
-            if "description" in key:
-                key["description"] = _markdown(key["description"])
+        for key, text in cls.descriptions().items():
+            table["properties"][key]["description"] = _markdown(text)
         cls.shape_schema(table)
         if cls.short_form is None:
             return table

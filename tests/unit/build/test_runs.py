@@ -9,6 +9,7 @@ import pytest
 
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
 from bakery.build.cell_tasks import cell_keys, cell_tasks, publish_groups, schedule_items
+from bakery.build.context_files import context_digest
 from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport, conclusion
 from bakery.cli.tables.run import markdown
 from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
@@ -164,7 +165,8 @@ def test_keys_change_with_what_defines_a_cell_and_nothing_else(tmp_path: Path) -
     plan = planned(tmp_path)
 
     def now(other: Plan = plan, group: str = "wheel") -> dict[str, str]:
-        return cell_keys(other, tmp_path, cell_tasks(other.select((group,))).values())
+        tree = context_digest(tmp_path / other.context, other.context_paths(), other.ignore)
+        return cell_keys(other, tree, cell_tasks(other.select((group,))).values())
 
     first = now()
     assert len(set(first.values())) == 2
