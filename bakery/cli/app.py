@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli import bake, builders, compile, engine, generate, init, modules, plan, reference, wheels
+from bakery.cli import bake, builders, compile, engine, generate, init, modules, plan, profile, reference, wheels
 from bakery.cli.console import failures, out
 from bakery.core.errors import EXIT_CODES, InterruptedBake
 
@@ -62,6 +62,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "validate": modules.validate,
     "benchmark": modules.benchmark,
     "reproduce": wheels.reproduce,
+    "profile": profile.profile,
     "index": wheels.index,
     "gpus": reference.gpus,
     "rules": reference.rules,

@@ -17,6 +17,7 @@ from bakery.build.buildx.missing import of_cell
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.build.buildx.progress import Board, Listener, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
+from bakery.build.cell_profile import save
 from bakery.build.processes import Child, Children, Ended, Signals, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
 from bakery.core.errors import OutputError, PlanError
@@ -180,6 +181,9 @@ class Bakes:
         baking = self._running.pop(child)
         self._lines(baking.progress, baking.stream.close(), baking.request.targets[0].cell.id)
         self._logs.write(baking.progress.close())
+        if plan := baking.request.plan:
+            cell = baking.request.targets[0].cell.id
+            save(baking.request.state, plan.recipe, cell, baking.progress.steps.values())
         seconds = time.monotonic() - baking.began
         outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
         return baking, replace(outcome, printed=tuple(sorted(baking.stream.printed)))

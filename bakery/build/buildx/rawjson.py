@@ -199,6 +199,10 @@ def _first_line(text: str) -> str:
     return " ".join(_FLAGS.sub("", text.strip().partition("\n")[0]).split())
 
 
+TIMED = "bakery: timed "
+"""The beginning of a line of ``count-ccache`` with the time of a command: for ``profile``, not for people."""
+
+MAX_TIMED = 5000
 MAX_LINE_BYTES = 64 * 1024
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -243,10 +247,11 @@ class LineBuffer:
 
 @dataclass(slots=True)
 class Output:
-    """The output of one step; the newest lines are kept in ``tail``."""
+    """The output of one step; the newest lines are kept in ``tail``, those with times of commands only in ``timed``."""
 
     max_lines: int
     tail: deque[str] = field(init=False)
+    timed: list[str] = field(default_factory=list)
     _streams: dict[int, LineBuffer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -255,12 +260,17 @@ class Output:
     def feed(self, stream: int, data: bytes) -> tuple[list[str], str]:
         """Return the lines that ``data`` completes, and the unfinished line (may be empty)."""
         buffer = self._streams.setdefault(stream, LineBuffer())
-        lines = buffer.feed(data)
-        self.tail.extend(lines)
-        return lines, buffer.unfinished
+        lines = self._keep(buffer.feed(data))
+        return lines, "" if buffer.unfinished.startswith(TIMED) else buffer.unfinished
 
     def flush(self) -> list[str]:
         """Return the unfinished lines."""
-        lines = [line for buffer in self._streams.values() for line in buffer.flush()]
-        self.tail.extend(lines)
-        return lines
+        return self._keep([line for buffer in self._streams.values() for line in buffer.flush()])
+
+    def _keep(self, lines: list[str]) -> list[str]:
+        """Keep lines; return those to show."""
+        timed = [line for line in lines if line.startswith(TIMED)]
+        self.timed += timed[: MAX_TIMED - len(self.timed)]
+        shown = [line for line in lines if not line.startswith(TIMED)] if timed else lines
+        self.tail.extend(shown)
+        return shown

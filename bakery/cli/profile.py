@@ -1,0 +1,63 @@
+"""``wheel-bakery profile``: where the time of a cell went, from the runs that are kept; needs no engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import echo_json, out, say
+from bakery.core.errors import OutputError, UsageError
+
+
+def profile(
+    cell: Annotated[str, typer.Argument(help="A cell's id, as `wheel-bakery plan` shows it.", metavar="CELL")],
+    recipe: options.Recipes = None,
+    json: options.AsJson = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", help="Write a Chrome trace, for Perfetto or chrome://tracing.", metavar="FILE"),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", help="Rows of each table.", min=1, metavar="N")] = 15,
+) -> None:
+    """Show where the time of a cell went: slowest steps and files, idle cores, and what would help.
+
+    [dim]wheel-bakery profile cp312 --trace trace.json[/dim]
+    """
+    from bakery.build.cell_profile import beside, find
+    from bakery.build.profile_summary import advice, summary
+    from bakery.build.profile_summary import trace as chrome_trace
+    from bakery.cli.recipes import resolved
+    from bakery.cli.tables.profile import document, render
+
+    plans = [(root, plan) for root, plan in resolved(recipe, None, Path.cwd(), dated=False)]
+    chosen = [(root, plan, item) for root, plan in plans for item in plan.cells if item.id == cell]
+    if not chosen:
+        known = dict.fromkeys(item.id for _, plan in plans for item in plan.cells)
+        raise UsageError(f"no recipe has a cell {cell}", hint=f"cells are {', '.join(known)}")
+    if len(chosen) > 1:
+        names = ", ".join(plan.recipe for _, plan, _ in chosen)
+        raise UsageError(f"several recipes have a cell {cell}: {names}", hint="choose one with --recipe")
+    root, plan, _ = chosen[0]
+    builder = next(name for name, cells in plan.cells_by_builder().items() if cell in [item.id for item in cells])
+    times, run, older = find(root, plan.recipe, builder)
+    if builder != cell:
+        say(f"{cell} has the wheel of {builder}")
+    if older or not times.commands:
+        say(f"the compile steps were cached; times are those of {run.name}" if older else "the run compiled nothing")
+    used = summary(times)
+    helps = advice(times, used, beside(run, times))
+    if trace is not None:
+        import json as text
+
+        try:
+            trace.write_text(text.dumps(chrome_trace(times)) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write {trace}: {error.strerror}", hint="choose another file") from error
+        say(f"wrote {trace}")
+    if json:
+        echo_json(document(times, used, helps, run.name, cached_since=older))
+    else:
+        out.print(render(times, used, helps, most))
