@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -128,6 +129,9 @@ class BuildxBackend:
             task = task.without_wheel()
             wheel, folder = self.context.plan.stage_of(Kind.WHEEL), self.common.stage / state.wheel_of
             shared = tuple(f"{target.name}.contexts.{wheel}={folder.absolute()}" for target in task.targets)
+            for path in folder.iterdir():
+                # BuildKit sends a file again only if its size or time changed; the wheels of two runs may differ in none.
+                os.utime(path, follow_symlinks=False)
         request = self.context.request(self.common, task, state.node)
         request = replace(
             request,

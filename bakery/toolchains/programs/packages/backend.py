@@ -6,6 +6,7 @@ import glob
 import importlib.metadata
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,10 @@ def call(folder: str, python: str, settings: dict[str, Any]) -> list[str]:
             [python, HOOK, name, json.dumps(settings), answer, *folders], cwd=folder, stdout=sys.stderr, check=False
         )
         if done.returncode:
-            sys.exit("bakery: the build backend " + name + " failed (above) when asked what the build requires")
+            # The kernel sends SIGKILL where memory runs out.
+            killed = done.returncode == -signal.SIGKILL
+            how = "was ended (signal: killed)" if killed else "failed (above)"
+            sys.exit("bakery: the build backend " + name + " " + how + " when asked what the build requires")
         with open(answer, encoding="utf-8") as stream:
             required = json.load(stream)
     bad = [item for item in required if requirement(item) is None]
