@@ -70,5 +70,5 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
 # What the image is made of, and nothing else.
 FROM scratch AS iree-cpu-materials
 COPY --link --from=image-requirements /requirements/ /packages/
-COPY --link --from=iree-cpu-image-materials /materials/ /system/
-COPY --link --from=suites /materials/ /system/
+COPY --link --from=iree-cpu-image-materials /bakery/materials/ /system/
+COPY --link --from=suites /bakery/materials/ /system/

@@ -74,5 +74,5 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
 # What the image is made of, and nothing else.
 FROM scratch AS iree-cuda-materials
 COPY --link --from=image-requirements /requirements/ /packages/
-COPY --link --from=iree-cuda-image-materials /materials/ /system/
-COPY --link --from=suites /materials/ /system/
+COPY --link --from=iree-cuda-image-materials /bakery/materials/ /system/
+COPY --link --from=suites /bakery/materials/ /system/

@@ -19,7 +19,7 @@ TEST_REQUIREMENTS = "test-requirements"
 
 _TOOLS_PYTHON = f"{TOOLS}/bin/python"
 _PROGRAM = program_mounts.path("materials.py")
-_FOLDER = "/materials"
+_FOLDER = "/bakery/materials"
 _BASE = "/mnt"
 _TOOLKIT = "toolkit-requirements"
 
@@ -38,7 +38,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
         _image("builder", lines.packages, _TOOLS_PYTHON),
         *([_image("native-tools", lines.compiles, _TOOLS_PYTHON)] if parts.native_python else []),
     ]
-    crates = (Copy((f"{PROJECT}{_FOLDER}/",), "/system/", "project"),) if parts.settings.text("builder.rust") else ()
+    crates = (Copy((f"{PROJECT}/materials/",), "/system/", "project"),) if parts.settings.text("builder.rust") else ()
     tested = _image("test-env", lines.runs, VENV_PYTHON)
     suites = _suites(lines.packages.base, _TOOLS_PYTHON)
     # A stage that is the base of another: the other one has its lists, too.

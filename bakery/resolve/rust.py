@@ -18,7 +18,7 @@ from bakery.resolve.stage_inputs import Parts, literals, stage_with_args, toolki
 from bakery.toolchains import program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
-PROJECT = "/cargo"
+PROJECT = "/requires/cargo"
 """The folder of stage ``project`` with what `cargo_project.py` found."""
 
 _RUST, _CRATES = "rust", "crates"

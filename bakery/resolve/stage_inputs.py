@@ -37,7 +37,7 @@ COMPILERS = (*COMPILER_CACHE, Mount("cache", "/var/cache/slots", id="bakery-slot
 """The mounts of a step that runs compilers behind ccache, which share the slots of ``slot.py``."""
 
 _COUNT = "/tmp/ccache.log"
-_PACKED, _MADE = "/packed", "/made"
+_PACKED, _MADE = "/packed", "/packing/made"
 
 _SPECIAL = frozenset("*?[]\\$\"',")
 

@@ -90,7 +90,11 @@ SOURCE, TEST = "source", "test"
 _BUILD_FOLDER = ("SKBUILD_BUILD_DIR", literal("/tmp/build"))
 """Without it, scikit-build-core compiles in a folder of a random name, which gets into objects."""
 
-_BUILD, _BACKEND, _RUN = "/build-requires.txt", "/backend-requires.txt", "/run-requires.txt"
+_REQUIRES = "/requires"
+"""A folder, since BuildKit looks at all files beside the one that a step mounts from another stage."""
+
+_BUILD, _BACKEND, _RUN = f"{_REQUIRES}/build.txt", f"{_REQUIRES}/backend.txt", f"{_REQUIRES}/run.txt"
+_FETCHED = "/fetched/src"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
 
@@ -165,22 +169,21 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
         address = f"{git}{suffix}#{parts.settings.text('source.ref')}"
         return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), "The project's source."),)
     if sdist:
-        fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, "/src"))
+        fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, _FETCHED))
         fetching = Run((fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
         steps = (with_secrets(parts, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps),
-            Stage("source", literal("scratch"), (Copy(("/src",), "/src", "fetch"),), "The project's source."),
+            Stage("source", literal("scratch"), (Copy((_FETCHED,), "/src", "fetch"),), "The project's source."),
         )
     return ()
 
 
 def _project(parts: Parts) -> Stage:
-    program = f"{TOOLS}/bin/python {program_mounts.path('requires.py')}"
     ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
-    listing = (
-        Script(f"{program} build /src > {_BUILD}"),
-        Script(" ".join((program, "run /src", *ours, ">", _RUN))),
+    program = (f"{TOOLS}/bin/python", program_mounts.path("requires.py"))
+    listing: tuple[Command | Script, ...] = (
+        Command(literals(*program, "/src", _REQUIRES, *ours)),
         *read_project(parts),
     )
     lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(_RUN, "run", ours))

@@ -4,7 +4,7 @@ Usage: materials.py image NAME BASE     the packages of the image's package mana
                                         whose file system is at BASE; and the versions of compilers and tools
        materials.py suites              the state of the suites that apt knows
 
-Each writes a JSON file into /materials.
+Each writes a JSON file into /bakery/materials.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import urllib.parse
 from collections.abc import Iterable
 from typing import Any, Dict
 
-FOLDER = "/materials"
+FOLDER = "/bakery/materials"
 LOCKED = "/lock/locked.json"
 STATUS = "var/lib/dpkg/status"
 INFO = "var/lib/dpkg/info/"

@@ -40,7 +40,7 @@ def locked_as_asked(root: Path, plan: Plan) -> dict[str, Materials]:
     (root / "pyproject.toml").write_text("[build-system]\nrequires = ['hatchling']\n")
     found = {}
     for cell in plan.cells:
-        words = requirements_of(plan, cell, {"/build-requires.txt": ["hatchling"], "/run-requires.txt": []})
+        words = requirements_of(plan, cell, {"/requires/build.txt": ["hatchling"], "/requires/run.txt": []})
         packages = {place: Packages(tuple(sorted(item.words)), file(place)) for place, item in words.items()}
         found[cell.id] = replace(CELL, packages=packages)
     return found

@@ -1,7 +1,9 @@
-"""Print the requirements of a project, one on each line.
+"""List the requirements of a project, one on each line.
 
-Usage: requires.py build FOLDER            the requirements of its build
-       requires.py run FOLDER [NAME...]    its own requirements in pyproject.toml, without some names
+Usage: requires.py FOLDER INTO [NAME...]
+
+Writes INTO/build.txt, the requirements of its build, and INTO/run.txt, its own requirements in pyproject.toml without
+those of the given names.
 
 Only pyproject.toml is read, so the step that installs them does not run again if only the source changes.
 """
@@ -60,11 +62,15 @@ def read(path: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Print the requirements."""
-    words = sys.argv[1:]
-    if len(words) < 2 or words[0] not in ("build", "run"):
+    """Write the two lists, and print them."""
+    if len(sys.argv) < 3:
         sys.exit((__doc__ or "").split("\n\n")[1])
-    print("\n".join(requirements(words[1]) if words[0] == "build" else dependencies(words[1], words[2:])))
+    folder, into, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+    os.makedirs(into, exist_ok=True)
+    for file, lines in (("build.txt", requirements(folder)), ("run.txt", dependencies(folder, names))):
+        with open(os.path.join(into, file), "w", encoding="utf-8") as stream:
+            stream.writelines(line + "\n" for line in lines)
+        print(file + ": " + (", ".join(lines) or "none"))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ def ask(folder: str, environment: str, file: str, words: list[str]) -> None:
     required = call(folder, os.path.join(environment, "bin", "python"), config_settings(words))
     installed = versions(environment)
     lines = sorted({" ".join(text.split()) for text in required if lacks(text, installed)})
+    os.makedirs(os.path.dirname(file), exist_ok=True)
     with open(file, "w", encoding="utf-8") as stream:
         stream.writelines(line + "\n" for line in lines)
     print("\n".join(lines) or "bakery: the build backend requires nothing else")

@@ -81,15 +81,19 @@ def test_a_pyproject_that_cannot_be_used(tmp_path: Path, text: str, said: str) -
     assert str(tmp_path / "pyproject.toml") in failure(caught)
 
 
-def test_requirements_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sys_argv = ["requires.py", "build", str(tmp_path)]
+def test_requirements_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['numpy>=2', 'Torch', 'x']\n")
+    into = tmp_path / "lists"
+    sys_argv = ["requires.py", str(tmp_path), str(into), "torch"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", sys_argv)
         requires.main()
-        patch.setattr(sys, "argv", sys_argv[:1])
-        with pytest.raises(SystemExit, match=r"Usage: requires\.py build FOLDER"):
+        patch.setattr(sys, "argv", sys_argv[:2])
+        with pytest.raises(SystemExit, match=r"Usage: requires\.py FOLDER INTO"):
             requires.main()
-    assert capsys.readouterr().out == "setuptools\nwheel\n"
+    assert (into / "build.txt").read_text() == "setuptools\nwheel\n"
+    assert (into / "run.txt").read_text() == "numpy>=2\nx\n"
+    assert capsys.readouterr().out == "build.txt: setuptools, wheel\nrun.txt: numpy>=2, x\n"
 
 
 # --- sdist: the index

@@ -39,8 +39,7 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
 RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py --mount=source=.,target=/src \
-    /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
-    /opt/bakery/bin/python /usr/local/bin/requires.py run /src > /run-requires.txt
+    /opt/bakery/bin/python /usr/local/bin/requires.py /src /requires
 
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
@@ -48,8 +47,8 @@ ARG PYTHON_VERSION="3.10"
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/build,target=/lock \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
-    --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
-    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt build
+    --mount=from=project,source=/requires/build.txt,target=/requires/build.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /requires/build.txt build
 
 FROM base AS builder-system
 ARG PYTHON_VERSION="3.10"
@@ -78,15 +77,15 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /backend-requires.txt
+    /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /requires/backend.txt
 
 FROM requirements AS backend-requirements
 ARG PYTHON_VERSION="3.10"
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/backend,target=/lock \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
-    --mount=from=backend-requires,source=/backend-requires.txt,target=/backend-requires.txt \
-    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /backend-requires.txt
+    --mount=from=backend-requires,source=/requires/backend.txt,target=/requires/backend.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /requires/backend.txt
 
 # What this project's build needs, and nothing else.
 FROM backend AS builder
@@ -139,8 +138,8 @@ RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
 FROM test-system AS test-requirements
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
-    net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip --mount=from=project,source=/requires/run.txt,target=/requires/run.txt \
+    net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /requires/run.txt
 
 FROM runtime AS test-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
@@ -188,13 +187,13 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
 FROM scratch AS ingredients
 COPY --link --from=tools-requirements /requirements/ /packages/
 COPY --link --from=backend-requirements /requirements/ /packages/
-COPY --link --from=builder-materials /materials/ /system/
+COPY --link --from=builder-materials /bakery/materials/ /system/
 
 # And what its test is made of.
 FROM ingredients AS short-name-materials
 COPY --link --from=test-requirements /requirements/ /packages/
-COPY --link --from=test-env-materials /materials/ /system/
-COPY --link --from=suites /materials/ /system/
+COPY --link --from=test-env-materials /bakery/materials/ /system/
+COPY --link --from=suites /bakery/materials/ /system/
 
 # A compiler cache from another machine is a context of this name.
 FROM scratch AS carried
@@ -206,7 +205,7 @@ ARG CARRIED_AT
 RUN --network=none --mount=from=tools,source=/carry-ccache,target=/usr/local/bin/carry-ccache \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
     --mount=from=carried,target=/packed \
-    carry-ccache /var/cache/ccache /packed /made
+    carry-ccache /var/cache/ccache /packed /packing/made
 
 FROM scratch AS short-name-compiler-cache
-COPY --link --from=carry /made/ /
+COPY --link --from=carry /packing/made/ /

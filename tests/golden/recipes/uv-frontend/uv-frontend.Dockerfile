@@ -43,8 +43,7 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
 RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py --mount=source=.,target=/src \
-    /opt/bakery/bin/python /usr/local/bin/requires.py build /src > /build-requires.txt && \
-    /opt/bakery/bin/python /usr/local/bin/requires.py run /src > /run-requires.txt
+    /opt/bakery/bin/python /usr/local/bin/requires.py /src /requires
 
 # All that the build needs, resolved for this cell.
 FROM base AS requirements
@@ -52,8 +51,8 @@ ARG PYTHON_VERSION
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/build,target=/lock \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
-    --mount=from=project,source=/build-requires.txt,target=/build-requires.txt \
-    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /build-requires.txt uv 'meson-python>=0.17' ninja
+    --mount=from=project,source=/requires/build.txt,target=/requires/build.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve build -- -r /requires/build.txt uv 'meson-python>=0.17' ninja
 
 FROM base AS builder-system
 ARG PYTHON_VERSION
@@ -82,15 +81,15 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /backend-requires.txt setup-args=-Dbuildtype=release
+    /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /requires/backend.txt setup-args=-Dbuildtype=release
 
 FROM requirements AS backend-requirements
 ARG PYTHON_VERSION
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
     --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/backend,target=/lock \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
-    --mount=from=backend-requires,source=/backend-requires.txt,target=/backend-requires.txt \
-    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /backend-requires.txt
+    --mount=from=backend-requires,source=/requires/backend.txt,target=/requires/backend.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /requires/backend.txt
 
 # What this project's build needs, and nothing else.
 FROM backend AS builder
@@ -136,8 +135,8 @@ RUN --mount=from=tools,source=/find-python,target=/usr/local/bin/find-python \
 FROM test-system AS test-requirements
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
     --mount=from=lock,source=/lock/test,target=/lock --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \
-    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip --mount=from=project,source=/run-requires.txt,target=/run-requires.txt \
-    net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /run-requires.txt
+    --mount=type=cache,id=bakery-pip,target=/root/.cache/pip --mount=from=project,source=/requires/run.txt,target=/requires/run.txt \
+    net /opt/venv/bin/python -I -S /usr/local/bin/packages resolve test -- -r /requires/run.txt
 
 FROM runtime AS test-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages \
@@ -185,10 +184,10 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
 FROM scratch AS ingredients
 COPY --link --from=tools-requirements /requirements/ /packages/
 COPY --link --from=backend-requirements /requirements/ /packages/
-COPY --link --from=builder-materials /materials/ /system/
+COPY --link --from=builder-materials /bakery/materials/ /system/
 
 # And what its test is made of.
 FROM ingredients AS uv-frontend-materials
 COPY --link --from=test-requirements /requirements/ /packages/
-COPY --link --from=test-env-materials /materials/ /system/
-COPY --link --from=suites /materials/ /system/
+COPY --link --from=test-env-materials /bakery/materials/ /system/
+COPY --link --from=suites /bakery/materials/ /system/
