@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -14,21 +13,59 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli import bake, builders, compile, engine, generate, init, modules, plan, profile, reference, wheels
-from bakery.cli.console import failures, out
-from bakery.core.errors import EXIT_CODES, InterruptedBake
+from bakery.cli.command_group import SETTINGS, Entry, group_of
+from bakery.cli.failures import failures
+from bakery.core.errors import InterruptedBake
 
-_EPILOG = "\n\n".join(["Exit codes", "0  Success.", *(f"{code}  {text}" for code, text in sorted(EXIT_CODES.items()))])
+_TASKS = {
+    "Write a recipe": {
+        "init": Entry("Write a first recipe for a project.", "init:init"),
+        "check": Entry("Check recipes, without an engine.", "plan:check"),
+        "plan": Entry("Show the cells, how each is built, and where every value comes from.", "plan:plan"),
+        "generate": Entry("Write the bake file, the Dockerfile and the workflow.", "generate:generate"),
+        "lock": Entry("Write bakery.lock: the exact base images and packages.", "generate:lock"),
+    },
+    "Build and test wheels": {
+        "wheel": Entry("Build, repair and audit the wheels.", "bake:COMMANDS"),
+        "test": Entry("Test each wheel in a clean image.", "bake:COMMANDS"),
+        "full": Entry("Build and test; keep only the wheels that pass.", "bake:COMMANDS"),
+        "dev": Entry("Make an image with the build tools and the project, for a shell.", "bake:COMMANDS"),
+        "bake": Entry("Bake several kinds of targets in one run.", "bake:COMMANDS"),
+        "profile": Entry("Show where the time of a cell went, and what would help.", "profile:profile"),
+    },
+    "Release": {
+        "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
+        "verify": Entry("Compare the wheels of a release with the plan.", "wheels:verify"),
+        "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
+        "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
+    },
+    "IREE modules": {
+        "compile": Entry("Compile MLIR modules.", "compile:compile_"),
+        "validate": Entry("Run compiled modules and compare their results.", "modules:validate"),
+        "benchmark": Entry("Measure the latency and throughput of compiled modules.", "modules:benchmark"),
+    },
+    "Look things up": {
+        "gpus": Entry("Show which GPUs a list of architectures covers.", "reference:gpus"),
+        "rules": Entry("List the rules that every plan is checked against.", "reference:rules"),
+        "explain": Entry("Explain a rule: what must hold, why, and how to fix it.", "reference:explain"),
+        "schema": Entry("Print a JSON schema, for editors.", "reference:schema"),
+    },
+    "Set up the machine": {
+        "doctor": Entry("Check what a bake needs: engine, disk, memory, networks.", "engine:doctor"),
+        "engine": Entry("Manage the private Docker engine, for Debian without Docker.", "engine:app"),
+        "builders": Entry("Manage builders with several nodes.", "builders:app"),
+    },
+}
 
 app = typer.Typer(
     name="bakery",
+    cls=group_of(_TASKS),
     help="Build native Python wheels with Docker: from one recipe to a bake file, a Dockerfile, and audited wheels.",
-    epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
 
 
@@ -44,36 +81,8 @@ def _root(
     if directory is not None:
         os.chdir(directory)
     if version:
-        out.print(__version__)
+        typer.echo(__version__)
         raise typer.Exit
-
-
-for _name, (_command, _help) in bake.commands().items():
-    app.command(_name, help=_help)(_command)
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "init": init.init,
-    "compile": compile.compile_,
-    "lock": generate.lock,
-    "plan": plan.plan,
-    "check": plan.check,
-    "generate": generate.generate,
-    "audit": wheels.audit,
-    "verify": wheels.verify,
-    "validate": modules.validate,
-    "benchmark": modules.benchmark,
-    "reproduce": wheels.reproduce,
-    "profile": profile.profile,
-    "index": wheels.index,
-    "gpus": reference.gpus,
-    "rules": reference.rules,
-    "explain": reference.explain,
-    "doctor": engine.doctor,
-    "schema": reference.schema,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
-app.add_typer(engine.app, name="engine")
-app.add_typer(builders.app, name="builders")
 
 
 def main() -> None:

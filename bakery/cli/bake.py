@@ -216,30 +216,35 @@ def _print_bake(plans: list[Plan], groups: tuple[str, ...], only: tuple[str, ...
 _HELP = {
     "wheel": """Build, repair and audit the wheels, and write them to the output folder.
 
-    [dim]wheel-bakery wheel --set CUDA_VERSION=12.8.0 --only 'cp312*'[/dim]
+    Example: wheel-bakery wheel --set CUDA_VERSION=12.8.0 --only 'cp312*'
     """,
     "test": """Test each wheel in a clean image: load its shared objects, import its modules, run the test command.
 
-    [dim]wheel-bakery test -r ujson[/dim]
+    Example: wheel-bakery test -r ujson
     """,
     "full": """Build and test: a wheel is written to the output folder only if its test passes, too.
 
-    [dim]wheel-bakery full --no-cache[/dim]
+    Example: wheel-bakery full --no-cache
     """,
     "dev": """Make an image with the build tools and the project, for a shell.
 
-    [dim]wheel-bakery dev -r ujson && docker run -it --rm ujson:dev-cp311[/dim]
+    Example: wheel-bakery dev -r ujson && docker run -it --rm ujson:dev-cp311
     """,
     "bake": """Bake several kinds of targets in one run. Default: the default group.
 
-    [dim]wheel-bakery bake wheel dev -r ujson[/dim]
+    Example: wheel-bakery bake wheel dev -r ujson
     """,
 }
 
 
-def commands() -> dict[str, tuple[Callable[..., None], str]]:
-    """Return the name of each command → its function and its help."""
-    return {
-        name: (options.with_arguments(BakeArguments, partial(bake, first=() if name == "bake" else (name,))), text)
-        for name, text in _HELP.items()
-    }
+def _commands() -> dict[str, Callable[..., None]]:
+    """Return the name of each command → its function; the docstring is its help."""
+    functions = {}
+    for name, text in _HELP.items():
+        function = options.with_arguments(BakeArguments, partial(bake, first=() if name == "bake" else (name,)))
+        function.__doc__ = text
+        functions[name] = function
+    return functions
+
+
+COMMANDS = _commands()

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
+from bakery.cli.command_group import PlainGroup
 from bakery.cli.console import echo, echo_json, out, say
 
 if TYPE_CHECKING:
     from bakery.engine.nodes import Client
 
 app = typer.Typer(
-    help="Manage builders with several nodes: \\[builders.NAME] in bakery.toml, or \\[tool.bakery.builders.NAME] in "
+    cls=PlainGroup,
+    help="Manage builders with several nodes: [builders.NAME] in bakery.toml, or [tool.bakery.builders.NAME] in "
     "pyproject.toml. To bake on one, use --builder NAME.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 Name = Annotated[str, typer.Argument(help="The builder's name in the configuration.", metavar="NAME")]

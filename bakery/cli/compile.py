@@ -91,7 +91,7 @@ class CompileArguments:
 def _compile(arguments: CompileArguments) -> None:
     """Compile MLIR modules with IREE, each in a container without network.
 
-    [dim]wheel-bakery compile model.mlir -t cuda:sm_80 -t cpu:x86-64-v3 -o out/[/dim]
+    Example: wheel-bakery compile model.mlir -t cuda:sm_80 -t cpu:x86-64-v3 -o out/
     """
     plan = arguments.job_plan()
     if arguments.plan:

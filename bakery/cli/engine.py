@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, echo_json, leave, out, say
+from bakery.cli.command_group import PlainGroup
+from bakery.cli.console import echo, echo_json, out, say
+from bakery.cli.failures import leave
 from bakery.core.errors import EngineError, UsageError
 from bakery.core.names import CA_VARIABLES, MACHINES
 
@@ -20,9 +22,12 @@ if TYPE_CHECKING:
     from bakery.engine.session import EngineSession
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="Manage the private Docker engine, for Debian machines without Docker. Bakery downloads it from the machine's "
     "package mirror and keeps it in the user's cache. Nothing is installed if Docker with buildx is running.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
@@ -75,7 +80,7 @@ def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> 
 
     Exits with 6 if this machine cannot bake wheels, otherwise with 0.
 
-    [dim]wheel-bakery doctor[/dim]
+    Example: wheel-bakery doctor
     """
     from bakery.cli.tables.engine import findings_json, findings_report
     from bakery.engine.doctor import diagnose
@@ -118,7 +123,7 @@ def status() -> None:
 def env() -> None:
     """Print the environment variables with which docker commands use the same engine.
 
-    [dim]eval "$(wheel-bakery engine env)"; docker buildx bake -f bake/ujson.hcl wheel[/dim]
+    Example: eval "$(wheel-bakery engine env)"; docker buildx bake -f bake/ujson.hcl wheel
     """
     from bakery.engine.discover import find
 

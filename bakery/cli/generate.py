@@ -28,9 +28,9 @@ def generate(
         typer.Option("--to", help="Write to this folder. Default: the folder of the recipe.", metavar="DIR"),
     ] = None,
 ) -> None:
-    r"""Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery, and a workflow for \[ci].
+    """Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery, and a workflow for [ci].
 
-    [dim]wheel-bakery generate && docker buildx bake -f bake/ujson.hcl wheel[/dim]
+    Example: wheel-bakery generate && docker buildx bake -f bake/ujson.hcl wheel
     """
     from bakery.emit.files import generate as emit
     from bakery.recipe.load import JobFiles, job_files
@@ -95,7 +95,7 @@ def lock(
 
     Entries that still fit are kept. Nothing is compiled.
 
-    [dim]wheel-bakery lock --upgrade setuptools && wheel-bakery wheel --locked[/dim]
+    Example: wheel-bakery lock --upgrade setuptools && wheel-bakery wheel --locked
     """
     from bakery.build.options import Options
     from bakery.build.pipeline import lock_plan

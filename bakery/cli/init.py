@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder of the project.", metavar="DIR")] = Path(),
     pyproject: Annotated[
-        bool, typer.Option("--pyproject", help="Write \\[tool.bakery] of pyproject.toml instead of bakery.toml.")
+        bool, typer.Option("--pyproject", help="Write [tool.bakery] of pyproject.toml instead of bakery.toml.")
     ] = False,
     base: Annotated[
         str | None,
@@ -40,7 +40,7 @@ def init(
     Reads pyproject.toml, setup.py, CMake, Meson and Cargo files, sources, the settings of cibuildwheel and
     docker-bake.hcl. Runs no code of the project, and overwrites nothing.
 
-    [dim]wheel-bakery init && wheel-bakery wheel[/dim]
+    Example: wheel-bakery init && wheel-bakery wheel
     """
     from bakery.cli.recipes import print_warnings
     from bakery.init.bases import base_choice

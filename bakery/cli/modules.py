@@ -219,7 +219,7 @@ def _validate(arguments: ValidateArguments) -> None:
 
     A module whose device is not available is inspected only. Its result is *not run*, never *passed*.
 
-    [dim]wheel-bakery validate job.json[/dim]
+    Example: wheel-bakery validate job.json
     """
     from bakery.iree.bundle import bundle
     from bakery.iree.report import to_json, validation_rows, validation_table
@@ -240,7 +240,7 @@ def _validate(arguments: ValidateArguments) -> None:
 def _benchmark(arguments: BenchmarkArguments) -> None:
     """Benchmark compiled modules: percentiles of single calls, and calls per second. Results are never cached.
 
-    [dim]wheel-bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2[/dim]
+    Example: wheel-bakery benchmark job.json --cores 1 --baseline speed.json --threshold 0.2
     """
     from bakery.core.files import write
     from bakery.iree.benchmark import baseline_of, conclusion

@@ -112,7 +112,7 @@ Builder = Annotated[
     str | None,
     typer.Option(
         "--builder",
-        help="A builder with several nodes (\\[builders.NAME]), which share the cells; or a builder of buildx.",
+        help="A builder with several nodes ([builders.NAME]), which share the cells; or a builder of buildx.",
         envvar="BAKERY_BUILDER",
         metavar="NAME",
     ),

@@ -31,7 +31,7 @@ def plan(
         str | None,
         typer.Option(
             "--builder",
-            help="Ask the nodes of a builder (\\[builders.NAME]) which platforms they have.",
+            help="Ask the nodes of a builder ([builders.NAME]) which platforms they have.",
             envvar="BAKERY_BUILDER",
             metavar="NAME",
         ),
@@ -47,7 +47,7 @@ def plan(
 ) -> None:
     """Show the plan: cells, how each platform is built, and every value. Needs no engine.
 
-    [dim]wheel-bakery plan --explain --set CUDA_VERSION=12.8.0[/dim]
+    Example: wheel-bakery plan --explain --set CUDA_VERSION=12.8.0
     """
     from bakery.cli.tables import plan as report
 
@@ -93,7 +93,7 @@ def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[st
 def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
     """Check recipes without an engine. Reports all problems at once, with their lines.
 
-    [dim]wheel-bakery check -r examples/cuda[/dim]
+    Example: wheel-bakery check -r examples/cuda
     """
     for _, item in plans(recipe, set_, source=True):
         targets = sum(1 for _ in item.targets())

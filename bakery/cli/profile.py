@@ -24,7 +24,7 @@ def profile(
 ) -> None:
     """Show where the time of a cell went: slowest steps and files, idle cores, and what would help.
 
-    [dim]wheel-bakery profile cp312 --trace trace.json[/dim]
+    Example: wheel-bakery profile cp312 --trace trace.json
     """
     from bakery.build.cell_profile import beside, find
     from bakery.build.profile_summary import advice, summary

@@ -40,7 +40,7 @@ def gpus(
 ) -> None:
     """Show which GPUs a list of architectures covers: natively, via PTX, or not at all.
 
-    [dim]wheel-bakery gpus '8.0;8.6;9.0+PTX' --cuda 12.8[/dim]
+    Example: wheel-bakery gpus '8.0;8.6;9.0+PTX' --cuda 12.8
     """
     from bakery.cli.tables import gpus as report
     from bakery.toolchains.facts import cuda_release, cuda_releases
@@ -70,7 +70,7 @@ def gpus(
 def rules(json: options.AsJson = False) -> None:
     """List the rules that every plan is checked against.
 
-    [dim]wheel-bakery rules && wheel-bakery explain torch-arch-list[/dim]
+    Example: wheel-bakery rules && wheel-bakery explain torch-arch-list
     """
     from bakery.cli.tables import rules as report
     from bakery.resolve.rules import rules as all_rules
@@ -86,7 +86,7 @@ def explain(
 ) -> None:
     """Explain a rule: what must hold, why, how to fix it, and the source.
 
-    [dim]wheel-bakery explain cuda-unknown-arch[/dim]
+    Example: wheel-bakery explain cuda-unknown-arch
     """
     from difflib import get_close_matches
 
@@ -104,7 +104,7 @@ def explain(
 def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:
     """Print the JSON schema of a recipe, a lock file, an IREE job or the record of a module.
 
-    [dim]wheel-bakery schema job > job.schema.json[/dim]
+    Example: wheel-bakery schema job > job.schema.json
     """
     from bakery.cli.json_schema import schema_text
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, echo_json, err, leave, out, progress_display, say
+from bakery.cli.console import echo, echo_json, err, out, progress_display, say
+from bakery.cli.failures import leave
 from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def audit(
 ) -> None:
     """Inspect wheels: tags, machine, oldest glibc, GPU code, bundled libraries, RECORD, size.
 
-    [dim]wheel-bakery audit dist/*.whl --json[/dim]
+    Example: wheel-bakery audit dist/*.whl --json
     """
     from dataclasses import asdict
 
@@ -66,7 +67,7 @@ def verify(
 ) -> None:
     """Compare all wheels of a release with the plan: each planned wheel is there and as planned, and no other is.
 
-    [dim]wheel-bakery verify dist/[/dim]
+    Example: wheel-bakery verify dist/
     """
     from bakery.cli.recipes import plans
     from bakery.engine.paths import engine_paths
@@ -103,7 +104,7 @@ def reproduce(
 ) -> None:
     """Build a wheel again from its provenance, without caches, and compare the two wheels byte for byte.
 
-    [dim]wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl[/dim]
+    Example: wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl
     """
     from bakery.cli.engine import open_engine
     from bakery.cli.tables.audit import render_differences
@@ -139,7 +140,7 @@ def index(
 ) -> None:
     """Write a static package index for pip and uv. Any web server can serve the folder.
 
-    [dim]wheel-bakery index dist/ --output site/ && python -m http.server -d site[/dim]
+    Example: wheel-bakery index dist/ --output site/ && python -m http.server -d site
     """
     import tempfile
     from datetime import UTC, datetime

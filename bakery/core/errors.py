@@ -73,7 +73,7 @@ class SomeFailed(BakeError, exit_code=11):
 
 
 class LockError(BakeryError, exit_code=12, title="lock"):
-    """The inputs of a build differ from ``bakery.lock``, or there is no lock."""
+    """The inputs of a build differ from bakery.lock, or there is no lock."""
 
 
 class DifferentError(BakeryError, exit_code=13, title="differs"):

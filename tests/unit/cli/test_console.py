@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from bakery.cli.console import OF_THE_MACHINE, failures
+from bakery.cli.failures import OF_THE_MACHINE, failures
 
 
 @pytest.mark.parametrize("number", OF_THE_MACHINE, ids=errno.errorcode.__getitem__)

@@ -14,7 +14,7 @@ import pytest
 from sample import sampled
 
 from bakery.cli.app import app
-from bakery.cli.console import failures
+from bakery.cli.failures import failures
 from bakery.core.errors import ModuleError
 
 COUNT = 300
