@@ -38,6 +38,10 @@ PLAIN = Ci(install="wheel-bakery==1.0")
 VARIANTS = {
     "ujson-release": ("ujson", Ci(install="wheel-bakery==1.0", publish="pypi", pages=True)),
     "jaxmg-index": ("jaxmg", Ci(install="wheel-bakery==1.0", pages=True, attest=False, cache="none")),
+    "ujson-store": (
+        "ujson",
+        Ci(install="wheel-bakery==1.0", cache="none", compiler_cache="s3://objects/ujson?region=eu-west-1"),
+    ),
     "sageattention-own": (
         "sageattention",
         Ci(
@@ -219,7 +223,16 @@ def test_no_cache_is_in_the_checkout_and_pull_requests_leave_none(path: Path) ->
         assert environment.get("BAKERY_CACHE", "none") in ("none", "${{ github.ref_type != 'tag' && 'gha' || 'none' }}")
         if environment.get("BAKERY_CACHE", "none") != "none":
             assert environment["BAKERY_CACHE_READ_ONLY"] == "${{ github.event_name == 'pull_request' }}"
-        if place := environment.get("BAKERY_COMPILER_CACHE"):
+        place = environment.get("BAKERY_COMPILER_CACHE", "")
+        if "://" in place:
+            assert place.startswith("${{ github.ref_type != 'tag' && ")
+            assert place.endswith(" || '' }}")
+            assert environment["BAKERY_COMPILER_CACHE_READ_ONLY"] == "${{ github.event_name == 'pull_request' }}"
+            # A pull request never has the password that can write.
+            assert environment["BAKERY_COMPILER_CACHE_PASSWORD"].startswith(
+                "${{ github.event_name != 'pull_request' && "
+            )
+        elif place:
             assert place == "${{ runner.temp }}/compiler-cache"
             taken = [step["if"] for step in cached if step["with"]["path"] == place]
             assert len(taken) == 2
