@@ -18,7 +18,7 @@ from timing import ROOT, Row, table
 
 sys.path.append(str(ROOT / "tests" / "engine"))
 
-from command import Done, bakery
+from command import bakery
 from projects import SOURCE, extension
 from stores import empty_compiler_cache, redis, s3
 
@@ -45,12 +45,6 @@ def many(folder: Path, files: int) -> Path:
     return folder
 
 
-def compile_seconds(done: Done) -> float:
-    """Return the seconds of the compile step."""
-    (text,) = re.findall(r"(?m)^# \[compile \S+ RUN .*\n(?:.*\n)*?# DONE ([0-9.]+)s", done.log("wheel-cp311"))[:1]
-    return float(text)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=40)
@@ -73,8 +67,8 @@ def main() -> int:
             assert isinstance(count, dict)
             share = count["hits"] / count["compilations"]
             rows.append(Row(f"{name}: objects reused", f"{share:.1%}", f"≥ {BAR:.0%}", share >= BAR))
-            times = [f"{compile_seconds(done):.1f} s" for done in (first, second)]
-            rows.append(Row(f"{name}: compile step, first and second machine", " and ".join(times)))
+            times = [f"{done.results()['wheel-cp311']['seconds']:.1f} s" for done in (first, second)]
+            rows.append(Row(f"{name}: bake, first and second machine", " and ".join(times)))
             rows += [
                 Row(f"{name}: {what}", text)
                 for done in (first, second)
