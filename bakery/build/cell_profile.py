@@ -24,7 +24,7 @@ _SLACK_S = 2.0
 """A command may seem to run so many seconds before or after its step."""
 
 _COMMAND = re.compile(
-    TIMED + r"(cores|compile|ninja) (\d{1,12}\.\d{3}) (\d{1,9}\.\d{3}) (\d{1,7}) (.{1,200})", re.ASCII | re.DOTALL
+    TIMED + r"(cores|compile|ninja|nvcc) (\d{1,12}\.\d{3}) (\d{1,9}\.\d{3}) (\d{1,7}) (.{1,200})", re.ASCII | re.DOTALL
 )
 
 
@@ -56,14 +56,23 @@ class Command(_Model):
         return self.start + self.seconds
 
 
+class Phase(_Model):
+    """What nvcc did for an architecture, or for the host (empty), in all files together; ``seconds`` of all cores."""
+
+    architecture: str
+    name: str
+    seconds: float
+
+
 class CellProfile(_Model):
-    """The times of one bake of a cell; ``cores`` is 0 if unknown."""
+    """The times of one bake of a cell; ``cores`` is 0 if unknown. ``phases`` are those of nvcc."""
 
     recipe: str
     cell: str
     cores: int = Field(ge=0, le=4096)
     steps: tuple[StepTime, ...]
     commands: tuple[Command, ...]
+    phases: tuple[Phase, ...] = ()
 
 
 def save(run: Path, recipe: str, cell: str, steps: Iterable[Step]) -> None:
@@ -72,11 +81,14 @@ def save(run: Path, recipe: str, cell: str, steps: Iterable[Step]) -> None:
     Raises OutputError if it cannot be written.
     """
     ran = [step for step in steps if step.label.role is Role.STEP and step.started is not None]
-    cores, commands = 0, []
+    cores, commands, phases = 0, [], []
     for step in ran:
         for kind, start, seconds, mb, name in _commands(step):
             if kind == "cores":
                 cores = min(int(name), 4096) if name.isdecimal() else 0
+            elif kind == "nvcc":
+                architecture, _, phase = name.partition(" ")
+                phases.append({"architecture": architecture.strip("-"), "name": phase, "seconds": seconds})
             else:
                 commands.append({"kind": kind, "start": start, "seconds": seconds, "mb": mb, "name": name})
     path = run / FOLDER / f"{cell}.json"
@@ -84,7 +96,7 @@ def save(run: Path, recipe: str, cell: str, steps: Iterable[Step]) -> None:
         {"title": step.label.title, "start": step.started, "seconds": step.seconds, "cached": step.cached}
         for step in ran
     ]
-    document = {"recipe": recipe, "cell": cell, "cores": cores, "steps": times, "commands": commands}
+    document = {"recipe": recipe, "cell": cell, "cores": cores, "steps": times, "commands": commands, "phases": phases}
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if commands or not ((old := read(run, cell)) and old.commands):
@@ -99,7 +111,7 @@ def _commands(step: Step) -> Iterable[tuple[str, float, float, int, str]]:
     for line in step.output.timed:
         if match := _COMMAND.fullmatch(line):
             start, seconds = float(match[2]), float(match[3])
-            if match[1] == "cores" or (first <= start and start + seconds <= last):
+            if match[1] in ("cores", "nvcc") or (first <= start and start + seconds <= last):
                 yield match[1], start, seconds, int(match[4]), match[5]
 
 

@@ -79,6 +79,19 @@ def _waited(profile: CellProfile) -> dict[Command, float]:
     return waited
 
 
+def device_seconds(profile: CellProfile) -> dict[str, float]:
+    """Return ``sm_80`` → the seconds that nvcc took for this architecture, the slowest first; empty if it told none.
+
+    cudafe++ and the host compiler also name one, but run once for all.
+    """
+    found: dict[str, float] = {}
+    for phase in profile.phases:
+        if phase.architecture and (phase.name in ("cicc", "ptxas") or phase.name.endswith("(preprocessing 1)")):
+            name = f"sm_{phase.architecture.rpartition('_')[2]}"
+            found[name] = found.get(name, 0.0) + phase.seconds
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
 def advice(profile: CellProfile, used: Summary, others: Sequence[CellProfile]) -> list[str]:
     """Return what would make the build of a cell faster; ``others`` are the cells of the same run."""
     lines = []
@@ -95,9 +108,11 @@ def advice(profile: CellProfile, used: Summary, others: Sequence[CellProfile]) -
         )
     device = sum(command.seconds for command in used.commands if ".cu" in PurePosixPath(command.name).suffixes)
     if device > max(_WORTH_S, used.busy / 2):
+        each = [f"{name} {seconds:.0f} s" for name, seconds in device_seconds(profile).items()]
+        adds = f" ({', '.join(each)})" if each else ""
         lines.append(
-            f"device code takes {device:.0f} s of {used.busy:.0f} s: each architecture adds to it; `wheel-bakery gpus` shows "
-            "which ones a list needs"
+            f"device code takes {device:.0f} s of {used.busy:.0f} s: each architecture adds to it{adds}; "
+            "`wheel-bakery gpus` shows which ones a list needs"
         )
     elsewhere = {command.name for other in others for command in summary(other).commands}
     common = [command for command in used.commands if command.name in elsewhere]

@@ -31,6 +31,8 @@ NEWER_SUITE = "forky"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 APT_HELPER = Path("/usr/lib/apt/apt-helper")
 APT_TIMEOUT_S = 600
+PACKAGES = "packages.json"
+"""The file in the folder of an unpacked bundle that maps the file name of each package to its SHA-256."""
 _TARGETS = ("apt-get", "indextargets", "--format", "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(LABEL)")
 
 
@@ -160,7 +162,7 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
             for deb in debs:
                 _run(["dpkg-deb", "-x", str(deb), str(root)])
             digests = {deb.name: file_sha256(deb) for deb in debs}
-            (root / "packages.json").write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
+            (root / PACKAGES).write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
             finish(root, final)
             root.rename(final)
     return final

@@ -39,14 +39,14 @@ def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_
     private = private_engine.status(env)
     # With the private engine's own variables set, the user's engine and the private one are the same.
     if private is not None and env.get("DOCKER_HOST") == private.host:
-        return _private(private, env, timeout_s)
+        return _private(private, env)
     try:
         version, buildx = _versions(env, timeout_s)
     except ClientError as error:
         if private is None:
             details = [f"docker: {error.reason}", "private engine: not running"]
             raise EngineError("no engine that can bake", hint=HINT, details=details) from error
-        return _private(private, env, timeout_s)
+        return _private(private, env)
     return EngineAddress("user", env.get("DOCKER_HOST", ""), version, buildx, {})
 
 
@@ -62,18 +62,19 @@ def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT
     return dict(environ)
 
 
-def _private(engine: private_engine.RunningEngine, env: Mapping[str, str], timeout_s: float) -> EngineAddress:
-    """Describe the running private engine. Raises EngineError if its client cannot bake."""
-    added = private_engine.environment(engine, env)
-    try:
-        version, buildx = _versions({**env, **added}, timeout_s)
-    except ClientError as error:
+def _private(engine: private_engine.RunningEngine, env: Mapping[str, str]) -> EngineAddress:
+    """Describe the running private engine. Its programs came together, so no client has to be asked for versions.
+
+    Raises EngineError if its programs are incomplete.
+    """
+    if not engine.prefix.buildx:
         raise EngineError(
-            f"the private engine cannot bake: {error.reason}",
+            "the private engine cannot bake: its programs are incomplete",
             hint="`wheel-bakery engine down`, delete its folder in the cache, then `… engine up`",
             details=[str(engine.prefix.path)],
-        ) from error
-    return EngineAddress("private", engine.host, version, buildx, added)
+        )
+    added = private_engine.environment(engine, env)
+    return EngineAddress("private", engine.host, engine.version, engine.prefix.buildx, added)
 
 
 def _versions(env: Mapping[str, str], timeout_s: float) -> tuple[str, str]:

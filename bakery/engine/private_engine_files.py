@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakery.engine.debian_packages import Bundle
+from bakery.engine.debian_packages import PACKAGES, Bundle
 
 ENGINE_BUNDLE = Bundle(
     name="engine",
@@ -43,6 +45,16 @@ class Prefix:
     def plugins(self) -> Path:
         """The client's plugins: buildx and compose."""
         return self.path / "usr" / "libexec" / "docker" / "cli-plugins"
+
+    @property
+    def buildx(self) -> str:
+        """The version of buildx, such as ``0.29.1``, from the name of its package; empty if it cannot be read."""
+        try:
+            names = "\n".join(json.loads((self.path / PACKAGES).read_text()))
+        except (OSError, ValueError, TypeError):
+            return ""
+        match = re.search(r"(?m)^docker-buildx_(\d+(?:\.\d+)+)", names)
+        return match[1] if match else ""
 
 
 def link_programs(root: Path, final: Path) -> None:

@@ -26,16 +26,21 @@ def _warm_up() -> None:
 
 
 class EngineSession:
-    """The engine, and the settings of this machine for builds. `nodes`, if any, bake instead of the engine."""
+    """The engine, and the settings of this machine for builds. `nodes`, if any, bake instead of the engine.
+
+    `buildx` is the version of the client's plugin.
+    """
 
     def __init__(
         self,
         environment: Mapping[str, str],
+        buildx: str,
         ca_bundle: Path | None,
         say: Callable[[str], None],
         nodes: Nodes | None = None,
     ) -> None:
         self.environment = environment
+        self.buildx = buildx
         self.ca_bundle = ca_bundle
         self.say = say
         self.bases = Bases(environment, say)
@@ -78,7 +83,8 @@ def open_engine(
     """
     with ThreadPoolExecutor(1) as pool:
         pool.submit(_warm_up)
-        environment = {**environ, **find_engine(environ).environment}
+        address = find_engine(environ)
+    environment = {**environ, **address.environment}
     configured = nodes_of(builder, folder) if builder else ()
     nodes = gather(builder, configured, Client(environment), say) if builder and configured else None
-    return EngineSession(environment, ca_bundle, say, nodes)
+    return EngineSession(environment, address.buildx, ca_bundle, say, nodes)

@@ -15,11 +15,18 @@ from pathlib import Path
 
 from bakery.build.records.buildkit import FOLDER
 from bakery.build.run_folders import state_folder
+from bakery.resolve.settings import EPOCH
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository: its workspace is what the larger tests bake."""
 
 TIMEOUT_S = 900
+
+UNDATED = ("--set", f"SOURCE_DATE_EPOCH={EPOCH}")
+"""The time that the generated files name; bakery itself takes that of the source's last commit.
+
+What bakes the workspace takes it, so that the wheels of one test are in the engine's cache for the next.
+"""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from pathlib import Path
 
@@ -97,6 +98,11 @@ def test_after_a_change_in_one_file_nvcc_compiles_that_one(tmp_path: Path) -> No
     folder = project(tmp_path / "project")
     first = bakery(folder, "wheel")
     assert first.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 4, "hits": 0}
+    # nvcc tells how long it took for each architecture, although that is no part of what ccache knows the files by.
+    phases = json.loads(bakery(folder, "profile", "cp311", "--json").out)["phases"]
+    assert {("cicc", "compute_80"), ("ptxas", "sm_80"), ("cicc", "compute_90")} <= {
+        (phase["name"], phase["architecture"]) for phase in phases if phase["seconds"] > 0
+    }
     changed = folder / "src" / "two.cu"
     changed.write_text(changed.read_text().replace("*=", "+="))
     again = bakery(folder, "wheel")

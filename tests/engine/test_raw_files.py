@@ -7,15 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command import ROOT, bakery, digests, shell
+from command import ROOT, UNDATED, bakery, digests, shell
 from sample import sampled
 
-from bakery.resolve.settings import EPOCH
-
 pytestmark = pytest.mark.engine
-
-UNDATED = ("--set", f"SOURCE_DATE_EPOCH={EPOCH}")
-"""As in the files; bakery itself takes the time of the source's last commit."""
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from real_projects import cell, fetch, measure, only_imports, projects, recipe
 
 pytestmark = pytest.mark.engine
 
-SAMPLE = ("markupsafe", "frozenlist", "netifaces")
-"""C, Cython with an in-tree backend, and a setup.py alone: seconds each."""
+SAMPLE = ("markupsafe", "netifaces")
+"""A pyproject.toml, and a setup.py alone: seconds each."""
 
 MOST_LINES = 20
 

@@ -8,7 +8,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from command import ROOT, Done, bakery, shell, states
+from command import ROOT, UNDATED, Done, bakery, shell, states
 
 pytestmark = pytest.mark.engine
 
@@ -38,7 +38,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def full(output: Path) -> Done:
     """Give what ``wheel-bakery full`` over the whole workspace came to."""
-    return bakery(ROOT, "full", "--output", str(output))
+    return bakery(ROOT, "full", *UNDATED, "--output", str(output))
 
 
 def test_wheels_of_all_recipes_and_pythons_arrive(full: Done, output: Path) -> None:
@@ -91,27 +91,27 @@ def test_audit_of_what_was_published_is_clean(full: Done) -> None:
 
 def test_second_run_is_cached_and_touches_nothing(full: Done, output: Path) -> None:
     before = states(output)
-    again = bakery(ROOT, "full", "--output", str(output))
+    again = bakery(ROOT, "full", *UNDATED, "--output", str(output))
     assert states(output) == before
     assert again.wheels == full.wheels
     assert [again.ran(number) for number in range(len(RECIPES))] == [[]] * len(RECIPES)
 
 
 def test_only_bakes_the_cells_that_were_asked_for(full: Done, tmp_path: Path) -> None:
-    done = bakery(ROOT, "wheel", "-r", "ujson", "--only", "cp313*", "--output", str(tmp_path / "dist"))
+    done = bakery(ROOT, "wheel", "-r", "ujson", "--only", "cp313*", *UNDATED, "--output", str(tmp_path / "dist"))
     assert [path.name.split("-")[2] for path in done.wheels] == ["cp313"]
     assert done.wheels[0].read_bytes() in {path.read_bytes() for path in full.wheels}
 
 
 def test_several_targets_at_once(full: Done, tmp_path: Path) -> None:
-    done = bakery(ROOT, "bake", "wheel", "test", "-r", "cpp", "--output", str(tmp_path / "dist"))
+    done = bakery(ROOT, "bake", "wheel", "test", "-r", "cpp", *UNDATED, "--output", str(tmp_path / "dist"))
     assert set(done.results()) == {"wheel-cp311", "wheel-cp313", "test-cp311", "test-cp313"}
     assert {path.name for path in done.wheels} <= {path.name for path in full.wheels}
 
 
 def test_test_alone_publishes_nothing(full: Done, output: Path) -> None:
     before = states(output)
-    done = bakery(ROOT, "test", "-r", "cpp", environment={"BAKERY_OUTPUT": str(output)})
+    done = bakery(ROOT, "test", "-r", "cpp", *UNDATED, environment={"BAKERY_OUTPUT": str(output)})
     assert {target["result"] for target in done.results().values()} == {"done"}
     assert done.wheels == []
     assert states(output) == before

@@ -31,7 +31,6 @@ from bakery.core.errors import OutputError
 from bakery.core.files import read_plain
 from bakery.core.git import compare_files, origin
 from bakery.core.names import MACHINES, Kind
-from bakery.engine.client import Engine
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
@@ -116,9 +115,8 @@ class Recorder:
 
     @cached_property
     def _machine(self) -> Machine:
-        engine = Engine(self.context.environment)
-        info, buildx = engine.info(), engine.buildx_version()
-        return Machine(info.version, ".".join(map(str, buildx or ())) or "unknown", f"linux/{info.architecture}")
+        info = self.context.engine.info
+        return Machine(info.version, self.context.engine.buildx, f"linux/{info.architecture}")
 
 
 def _sent_images(context: BakeContext) -> dict[str, str]:

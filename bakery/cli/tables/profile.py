@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Column
 from rich.text import Text
 
@@ -40,7 +40,18 @@ def render(profile: CellProfile, used: Summary, advice: Sequence[str], most: int
     if profile.cores and used.wall:
         share = used.idle / (profile.cores * used.wall)
         line += f"; {profile.cores} cores, idle {used.idle:.1f} s ({share:.0%})"
-    return Group(steps, Text(), files, Text(), Text(line), *(Text(f"→ {printable(text)}") for text in advice))
+    parts = [steps, Text(), files, Text(), *_phases(profile, most), Text(line)]
+    return Group(*parts, *(Text(f"→ {printable(text)}") for text in advice))
+
+
+def _phases(profile: CellProfile, most: int) -> list[RenderableType]:
+    """Return the table of nvcc's phases, if it told any, and an empty line."""
+    if not profile.phases:
+        return []
+    table = plain_table(Column("phase of nvcc, all files"), Column("architecture"), _right("time"))
+    for phase in sorted(profile.phases, key=lambda item: -item.seconds)[:most]:
+        table.add_row(Text(printable(phase.name)), Text(printable(phase.architecture)), f"{phase.seconds:.1f} s")
+    return [table, Text()]
 
 
 def _right(name: str) -> Column:
@@ -66,6 +77,7 @@ def document(
             {**item.model_dump(), "waited": round(used.waited[item], 3) if item in used.waited else None}
             for item in profile.commands
         ],
+        "phases": [phase.model_dump() for phase in profile.phases],
         "alone": {name: round(seconds, 3) for name, seconds in sorted(used.alone.items(), key=lambda item: -item[1])},
         "advice": list(advice),
     }

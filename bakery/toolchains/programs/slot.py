@@ -36,6 +36,9 @@ QUEUE = "/dev/shm/bakery-compilers"
 TAKEN = "BAKERY_SLOT"
 """Set for a compiler that has a slot: compilers that it starts, such as nvcc's gcc, need none."""
 
+NVCC_TIMES = "/tmp/nvcc-times.csv"
+"""nvcc appends the times of its phases to this table, which count-ccache reads. ccache does not see the option."""
+
 UNKNOWN_MB = 200
 USABLE = 0.85
 """The share of memory that compilers may use, as in with-jobs."""
@@ -164,6 +167,13 @@ def run(words: list[str], environment: dict[str, str]) -> tuple[int, int]:
     return status, used.ru_maxrss * 1024 // 1000000
 
 
+def timed(words: list[str]) -> list[str]:
+    """Return the words of a compiler so that an nvcc tells the times of its phases. nvcc can do that since 11.2."""
+    if os.path.basename(words[0]) != "nvcc" or any(word.lstrip("-").partition("=")[0] == "time" for word in words[1:]):
+        return words
+    return [*words, "--time=" + NVCC_TIMES]
+
+
 def log(path: str, *values: object) -> None:
     """Append a line; lines of processes that run at the same time do not mix."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -187,7 +197,7 @@ def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue:
         # ccache would keep a message as the compiler's.
         pass
     start = time.monotonic()
-    status, mb = run(words, environment)
+    status, mb = run(timed(words) if "BAKERY_SLOT_LOG" in environment else words, environment)
     if peaks and status == 0:
         peaks.record(mb)
     if "BAKERY_SLOT_LOG" in environment:

@@ -17,7 +17,7 @@ import pytest
 from bakery.build.buildx.progress import LogLines, Progress
 from bakery.build.buildx.rawjson import MAX_TIMED
 from bakery.build.cell_profile import CellProfile, Command, StepTime, beside, find, read, save
-from bakery.build.profile_summary import advice, summary, trace
+from bakery.build.profile_summary import advice, device_seconds, summary, trace
 from bakery.core.errors import UsageError
 from bakery.toolchains import programs
 
@@ -60,6 +60,37 @@ def timed(kind: str, start: float, seconds: float, name: str, mb: int = 0) -> st
 def test_the_log_of_slots_gives_times_of_compilers(tmp_path: Path) -> None:
     text = "10.000\t12.500\t0\t200\t98\tg++/src/a b.cpp\nnonsense\n1.2.3\t4\t0\t0\t0\tx\n"
     assert count_ccache(tmp_path).compilers(text, 1000.0) == [(1010.0, 2.5, 98, "g++/src/a b.cpp")]
+
+
+NVCC = """\
+source file name , phase name , phase input files , phase output file , arch , tool, metric , unit
+/a.cu , cudafe++ , /tmp/a.ii  , /tmp/a.cudafe1.cpp , compute_90 , nvcc , 420.8900 , ms
+/a.cu , g++ (preprocessing 1) , /a.cu  , /tmp/a.cpp1.ii , compute_80 , nvcc , 1000.0 , ms
+/a.cu , cicc ,  /tmp/a.cpp1.ii  , /tmp/a.ptx , compute_80 , nvcc , 2000.0 , ms
+/a.cu , ptxas , /tmp/a.ptx  , /tmp/a.cubin , sm_80 , nvcc , 500.0 , ms
+/b.cu , ptxas , /tmp/b.ptx  , /tmp/b.cubin , sm_80 , nvcc , 250.0 , ms
+/b.cu , cicc ,  /tmp/b.cpp1.ii  , /tmp/b.ptx , compute_90a , nvcc , 6000.0 , ms
+/b.cu , cicc , a , b , compute_90 , nvcc , nan , ms
+ , nvcc (driver) ,  , k.o ,  , nvcc , 0.8961 , ms
+"""
+"""What nvcc 13.0 writes, with other times."""
+
+
+def test_the_phases_of_nvcc_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = count_ccache(tmp_path)
+    program.say("nvcc", program.phases(NVCC))
+    profile = kept(tmp_path, timed("compile", 1, 9, "nvcc/a.cu") + capsys.readouterr().out)
+    assert {(item.architecture, item.name): item.seconds for item in profile.phases} == {
+        ("compute_90a", "cicc"): 6.0,
+        ("compute_80", "cicc"): 2.0,
+        ("compute_80", "g++ (preprocessing 1)"): 1.0,
+        ("sm_80", "ptxas"): 0.75,
+        ("compute_90", "cudafe++"): 0.421,
+        ("", "nvcc (driver)"): 0.001,
+    }
+    assert device_seconds(profile) == {"sm_90a": 6.0, "sm_80": 3.75}
+    (line,) = advice(profile, summary(profile), [])
+    assert "each architecture adds to it (sm_90a 6 s, sm_80 4 s)" in line
 
 
 @pytest.mark.skipif(not shutil.which("ninja"), reason="ninja is not installed")

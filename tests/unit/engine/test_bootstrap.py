@@ -270,6 +270,20 @@ def test_find_without_a_client(environ: dict[str, str], tmp_path: Path) -> None:
         discover.find(environ | {"PATH": str(tmp_path)})
 
 
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('{"docker.io_28.5.2_amd64.deb": "0", "docker-buildx_0.29.1+ds1-4_amd64.deb": "0"}', "0.29.1"),
+        ('{"docker.io_28.5.2_amd64.deb": "0"}', ""),
+        ("[", ""),
+        ("1", ""),
+    ],
+)
+def test_the_version_of_buildx_is_that_of_its_package(tmp_path: Path, text: str, version: str) -> None:
+    (tmp_path / "packages.json").write_text(text)
+    assert Prefix(tmp_path).buildx == version
+
+
 # --- images
 
 

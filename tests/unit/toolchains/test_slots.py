@@ -147,6 +147,21 @@ def test_no_pool(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("/usr/local/cuda/bin/nvcc -c a.cu", True),
+        ("nvcc -c a.cu --time=mine.csv", False),
+        ("nvcc -c a.cu -time mine.csv", False),
+        ("nvcc -c a.cu -timeout", True),
+        ("g++ -c a.cpp", False),
+    ],
+)
+def test_nvcc_tells_the_times_of_its_phases(words: str, asked: bool) -> None:
+    added = [f"--time={slot.NVCC_TIMES}"] if asked else []
+    assert slot.timed(words.split()) == [*words.split(), *added]
+
+
+@pytest.mark.parametrize(
     ("words", "name"),
     [
         ("/usr/bin/g++ -O2 -c -o a.o src/a.cpp", "g++/src/a.cpp"),
