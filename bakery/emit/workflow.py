@@ -172,7 +172,10 @@ def workflow(plan: Plan, ci: Ci) -> str:
         # Without GitHub's cache for layers, there is none for compilers, either.
         compiles=ci.cache != CacheBackend.NONE and not ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds,
         # Its address has no quotes.
-        store=Expression(f"${{{{ github.ref_type != 'tag' && '{ci.compiler_cache}' || '' }}}}")
+        store=Expression(
+            f"${{{{ github.ref_type == 'tag' && runner.temp || '{ci.compiler_cache}' }}}}"
+            "${{ github.ref_type == 'tag' && '/bakery/compiler-cache' || '' }}"
+        )
         if ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds
         else "",
         frees_disk=_is_tight(ci, jobs) if ci.free_disk is None else ci.free_disk,
