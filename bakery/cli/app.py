@@ -37,6 +37,7 @@ _TASKS = {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
         "verify": Entry("Compare the wheels of a release with the plan.", "wheels:verify"),
         "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
+        "variants": Entry("Package wheels again as wheel variants (PEP 825).", "wheels:variants"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
     },
     "IREE modules": {
