@@ -99,7 +99,8 @@ def _bounds(image: DeviceImage) -> Iterable[str]:
 
 
 def _number(release: str) -> tuple[int, ...]:
-    return tuple(map(int, release.split(".")))
+    """Return major and minor of a release: 13 is 13.0."""
+    return tuple(map(int, f"{release}.0".split(".")))[:2]
 
 
 def label_of(properties: Properties) -> str:
@@ -239,7 +240,7 @@ def contradictions(variant: Variant, objects: Sequence[SharedObject]) -> Iterabl
         return
     lowest = min(claimed.get(LOWER, ["0.0"]), key=_number)
     needed = real[LOWER][0]
-    if _number(f"{lowest}.0") < _number(needed):
+    if _number(lowest) < _number(needed):
         yield f"claims {LOWER} {lowest}; the wheel's device code needs a driver for CUDA {needed}"
-    if any(_number(f"{item}.0") <= _number(needed) for item in claimed.get(UPPER, ())):
+    if any(_number(item) <= _number(needed) for item in claimed.get(UPPER, ())):
         yield f"{UPPER} admits no driver that runs the wheel's device code, which needs CUDA {needed}"
