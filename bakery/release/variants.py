@@ -11,9 +11,13 @@ from pathlib import Path
 
 from bakery.audit.auditor import audit_in_worker
 from bakery.audit.finding import Finding, Severity
+from bakery.audit.limits import OverLimit
+from bakery.audit.metadata import read_metadata
 from bakery.audit.variant import FILE, BadVariant, derive, label_of, write
+from bakery.audit.zips import ZIP_ERRORS, open_zip
 from bakery.build.publish import publish
 from bakery.core.errors import AuditError, OutputError
+from bakery.core.files import open_plain
 from bakery.core.wheel_names import split_label
 
 _CHUNK = 1 << 20
@@ -49,6 +53,22 @@ def make_variants(wheels: Sequence[Path], output: Path, root: Path, dialect: str
                 hint="each line says what to change; `wheel-bakery audit WHEEL` shows a wheel's device code",
             )
         return publish([Path(folder, name) for name in sorted(made)], output, root=root)
+
+
+def other_files(plain: Path, variant: Path) -> set[str]:
+    """Return the files that differ between a plain wheel and its variant, which passed the audit, by RECORD."""
+    one, other = _record(plain), _record(variant)
+    return {path for path, _ in one ^ other if not path.endswith((f".dist-info/{FILE}", ".dist-info/RECORD"))}
+
+
+def _record(wheel: Path) -> set[tuple[str, str]]:
+    try:
+        with open_plain(wheel) as stream, open_zip(stream) as archive:
+            texts = {path: archive.read(path) for path in archive.namelist() if path.endswith(".dist-info/RECORD")}
+        rows = read_metadata(tuple(texts), texts).record
+    except (OverLimit, *ZIP_ERRORS):
+        rows = ()
+    return {(row.path, row.digest) for row in rows}
 
 
 def _package(wheel: Path, folder: Path, dialect: str) -> Path:
