@@ -64,6 +64,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/peers.py ujson rapidfuzz
 	$(RUN) bench/keep_going.py
 	$(RUN) bench/slots.py
+	$(RUN) bench/remote_cache.py
 	$(RUN) bench/iree.py
 
 proof: engine ## What make check and make test only sample, and slow proofs: before a release

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import stat
+import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeFailure
 from bakery.build.run_folders import refuse_links
 from bakery.build.session import BuildSession, Pins, bake_once
+from bakery.build.stores.store import StoreError
 from bakery.core.errors import BakeError, InterruptedBake, OutputError
 from bakery.core.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan.cells import Cell, Target
@@ -34,25 +34,38 @@ def compiler_cache_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, .
     )
 
 
-@contextlib.contextmanager
-def restored(
-    session: BuildSession,
-    pins: Pins,
-    targets: Sequence[Target],
-    folder: Path,
-    run_folder: Path,
-    say: Callable[[str], None],
-) -> Iterator[None]:
-    """Restore compiler caches before a run and save them after it, whatever its result; failures are only shown."""
-    for move in (restore, save):
-        try:
-            move(session, pins, targets, folder, run_folder / "compiler-cache")
-        except InterruptedBake:
-            raise
-        except (BakeError, OutputError) as error:
-            say(f"the compiler cache was not {'restored' if move is restore else 'saved'}: {error.message}")
-        if move is restore:
-            yield
+@dataclass(frozen=True, slots=True)
+class FolderCache:
+    """The compiler caches of a run, kept in a folder. ``run_folder`` is that of the bakes that copy them."""
+
+    session: BuildSession
+    pins: Pins
+    targets: Sequence[Target]
+    run_folder: Path
+    folder: Path
+    say: Callable[[str], None]
+
+    def restore(self) -> None:
+        """Restore the caches from the folder; a failure is only shown."""
+        attempt(
+            "restored", self.say, lambda: restore(self.session, self.pins, self.targets, self.folder, self.run_folder)
+        )
+
+    def save(self, _cells: Collection[str]) -> None:
+        """Save the caches to the folder, whatever the result of the run; a failure is only shown."""
+        attempt("saved", self.say, lambda: save(self.session, self.pins, self.targets, self.folder, self.run_folder))
+
+
+def attempt(what: str, say: Callable[[str], None], move: Callable[[], None]) -> None:
+    """Move a compiler cache; show why that failed. Raises InterruptedBake."""
+    try:
+        move()
+    except InterruptedBake:
+        raise
+    except (BakeError, OutputError, StoreError) as error:
+        say(f"the compiler cache was not {what}: {error.message}")
+    except (OSError, tarfile.TarError) as error:
+        say(f"the compiler cache was not {what}: {error}")
 
 
 def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
@@ -60,8 +73,8 @@ def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder
     refuse_links(session.root, folder, below=True)
     saved = [target for target in targets if (_platform_folder(folder, target) / CACHE_FILE).is_file()]
     if saved:
-        contexts = [f"{item.name}.contexts.{CARRIED}={_platform_folder(folder, item).absolute()}" for item in saved]
-        _bake(session, pins, saved, run_folder / "restored", contexts, (folder.absolute(),))
+        folders = {item.name: _platform_folder(folder, item) for item in saved}
+        carry(session, pins, saved, run_folder / "restored", folders)
 
 
 def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
@@ -69,10 +82,10 @@ def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: P
     if not targets:
         return
     refuse_links(session.root, folder, below=True)
-    request = _bake(session, pins, targets, run_folder / "saved")
+    stage = carry(session, pins, targets, run_folder / "saved", {})
     try:
         for target in targets:
-            exported = request.stage / "compiler-cache" / target.cell.id / CACHE_FILE
+            exported = stage / target.cell.id / CACHE_FILE
             # A container may export a link or a device with this name.
             if stat.S_ISREG(exported.lstat().st_mode):
                 destination = _platform_folder(folder, target)
@@ -89,25 +102,26 @@ def _platform_folder(folder: Path, target: Target) -> Path:
     return folder / target.cell.platform.replace("/", "_")
 
 
-def _bake(
-    session: BuildSession,
-    pins: Pins,
-    targets: Sequence[Target],
-    run_folder: Path,
-    overrides: Sequence[str] = (),
-    reads: tuple[Path, ...] = (),
-) -> BakeRequest:
+def carry(
+    session: BuildSession, pins: Pins, targets: Sequence[Target], run_folder: Path, packed: Mapping[str, Path]
+) -> Path:
+    """Run ``carry-ccache`` for targets, with a folder of files for some; return the folder of its results.
+
+    Each target has a folder with the id of its cell there. Raises BakeError or OutputError.
+    """
     request = session.request(targets, run_folder, pins)
     now = time.time_ns()
     # The value is new each time, so that BuildKit runs the step.
     stamps = [f"{target.name}.args.{CARRIED_AT}={now}" for target in targets]
+    folders = {name: path.absolute() for name, path in packed.items()}
+    contexts = [f"{name}.contexts.{CARRIED}={path}" for name, path in folders.items()]
     request = replace(
         request,
-        overrides=(*request.overrides, *pins.overrides_of(targets), *stamps, *overrides),
+        overrides=(*request.overrides, *pins.overrides_of(targets), *stamps, *contexts),
         no_cache=False,
-        reads=(*request.reads, *reads),
+        reads=(*request.reads, *folders.values()),
     )
     outcome = bake_once(request, session.listener)
     if outcome.failures:
         raise BakeFailure(outcome)
-    return request
+    return request.stage / "compiler-cache"

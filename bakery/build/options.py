@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from bakery.build.lock.model import Materials
+from bakery.core.store_address import StoreAddress
 
 
 class CellSelection(StrEnum):
@@ -46,7 +47,8 @@ class Options:
         deadline: time limit of the run by the local monotonic clock.
         locked: fail if anything differs from the recipe's lock.
         pinned: replaces the recipe's lock.
-        compiler_cache: the folder that compiler caches are restored from and saved to.
+        compiler_cache: the folder or store that compiler caches are restored from and saved to.
+        compiler_cache_read_only: nothing is saved.
         state: a folder for the run and its state; None for those of the project.
     """
 
@@ -65,11 +67,12 @@ class Options:
     selection: CellSelection = CellSelection.ALL
     locked: bool = False
     pinned: PinnedMaterials | None = None
-    compiler_cache: Path | None = None
+    compiler_cache: Path | StoreAddress | None = None
+    compiler_cache_read_only: bool = False
     state: Path | None = None
 
     @property
     def bakes_all(self) -> bool:
         """Whether the run bakes cells that are up to date, too: it was asked for, or for what only a bake does."""
-        does_more = self.no_cache or self.pull or self.locked or bool(self.compiler_cache)
+        does_more = self.no_cache or self.pull or self.locked or isinstance(self.compiler_cache, Path)
         return self.selection is CellSelection.ALL or (self.selection is CellSelection.CHANGED and does_more)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bakery.build import compiler_cache
 from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx.progress import Listener
 from bakery.build.buildx_backend import BuildxBackend, LocalCaches
 from bakery.build.cell_tasks import schedule_items
+from bakery.build.compiler_cache import FolderCache, compiler_cache_targets
 from bakery.build.context import BakeContext
 from bakery.build.journal import last_run
 from bakery.build.lock.make import NewLock, check_materials, make
@@ -32,7 +33,9 @@ from bakery.build.shared_wheels import task_families
 from bakery.build.up_to_date import kept_report, select_cells
 from bakery.core.errors import UsageError
 from bakery.core.names import CacheBackend, Kind, platform_of
+from bakery.core.store_address import StoreAddress, credentials
 from bakery.engine import package_index, platform_support
+from bakery.engine.cache_scope import KEY_VARIABLE
 from bakery.engine.memory_peaks import Peaks, is_here
 from bakery.engine.nodes import Watch
 from bakery.engine.qemu import emulated
@@ -40,6 +43,9 @@ from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
 from bakery.plan.model import Plan
 from bakery.plan.options import Secret
+
+if TYPE_CHECKING:
+    from bakery.build.remote_cache import RemoteCache
 
 
 def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, listener: Listener) -> RunReport:
@@ -69,20 +75,40 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
         open_session(context)
         pin(context)
         context.folder = resources.enter_context(run_folder(options.state or root))
-        cache = options.compiler_cache
-        with (
-            compiler_cache.restored(
-                context.session, context.pins, context.cache_targets, cache, context.folder, engine.say
-            )
-            if cache
-            else nullcontext()
-        ):
-            return run(context, listener)
+        carried = _restore_compiler_cache(context)
+        report = run(context, listener)
+        if carried and not options.compiler_cache_read_only:
+            carried.save({target.cell for target in report.targets if target.compiled})
+        return report
+
+
+def _restore_compiler_cache(context: BakeContext) -> FolderCache | RemoteCache | None:
+    """Restore the compiler caches of the run from their place, if it has one."""
+    place, folder = context.options.compiler_cache, context.folder / "compiler-cache"
+    if not place or not context.cache_targets:
+        return None
+    if isinstance(place, Path):
+        cache: FolderCache | RemoteCache = FolderCache(
+            context.session, context.pins, context.cache_targets, folder, place, context.say
+        )
+    else:
+        from bakery.build.remote_cache import RemoteCache
+        from bakery.build.stores.store import open_store
+
+        store = open_store(place, credentials(place, context.environment), str(context.engine.ca_bundle or ""))
+        cache = RemoteCache(context.session, context.pins, context.cache_targets, folder, store, context.say)
+    cache.restore()
+    return cache
 
 
 def check(context: BakeContext) -> None:
     """Check permissions, the output folder, the platforms and the package index."""
     plan, engine, targets = context.plan, context.engine, context.task_targets
+    if isinstance(context.options.compiler_cache, StoreAddress) and not engine.environment.get(KEY_VARIABLE):
+        raise UsageError(
+            f"--compiler-cache {context.options.compiler_cache.text} needs {KEY_VARIABLE}",
+            hint=f"set {KEY_VARIABLE} to the same secret text on all machines that share this recipe's objects",
+        )
     _check_grants(context.root, plan, context.options, plan.secrets_for({target.kind for target in targets}))
     if any(target.kind is Kind.WHEEL for target in targets):
         check_output(context.output, context.root)
@@ -123,7 +149,7 @@ def pin(context: BakeContext) -> None:
     if options.compiler_cache and context.engine.nodes:
         context.say("--compiler-cache is ignored: nodes keep their own compiler caches")
     elif options.compiler_cache:
-        context.cache_targets = compiler_cache.compiler_cache_targets(context.plan, cells)
+        context.cache_targets = compiler_cache_targets(context.plan, cells)
     targets = context.task_targets
     context.pins = pins_of(
         session,
@@ -185,10 +211,10 @@ def _session(
 
 def _check_grants(root: Path, plan: Plan, options: Options, needed: Sequence[Secret]) -> None:
     """Check that the user allows what this run needs outside the project. Raises UsageError."""
-    folder = options.compiler_cache
-    if folder and folder.resolve().is_relative_to(root.resolve()):
+    place = options.compiler_cache
+    if isinstance(place, Path) and place.resolve().is_relative_to(root.resolve()):
         raise UsageError(
-            f"--compiler-cache {folder} is inside the project, where a checkout may contain one",
+            f"--compiler-cache {place} is inside the project, where a checkout may contain one",
             hint="name a folder outside the project",
         )
     unused = {text for secret in plan.secrets for text in secret.grants if secret not in needed}

@@ -94,15 +94,23 @@ class BakeArguments:
         ),
     ] = False
     compiler_cache: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--compiler-cache",
-            help="Load compiler caches from this folder before the run and save them to it after the run, for CI "
-            "services that keep folders between jobs.",
-            metavar="DIR",
+            help="Load compiler caches from this place before the run and save them to it after the run: a folder that "
+            "a CI service keeps, or a store (redis://, s3://, https://).",
+            metavar="PLACE",
             envvar="BAKERY_COMPILER_CACHE",
         ),
     ] = None
+    compiler_cache_read_only: Annotated[
+        bool,
+        typer.Option(
+            "--compiler-cache-read-only",
+            help="Load compiler caches, and save nothing.",
+            envvar="BAKERY_COMPILER_CACHE_READ_ONLY",
+        ),
+    ] = False
     engine_up: options.EngineUp = False
     shard: options.Shard = None
     since: options.Since = None
@@ -120,6 +128,7 @@ class BakeArguments:
     def options(self, groups: tuple[str, ...]) -> Options:
         """Return the options of the run. Raises UsageError if a time limit is malformed."""
         from bakery.build.options import CellSelection, Options
+        from bakery.core.store_address import parse_place
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
         chosen = {
@@ -142,7 +151,8 @@ class BakeArguments:
             retries=self.retries,
             cell_timeout_s=seconds_of(self.cell_timeout, "--cell-timeout") if self.cell_timeout else None,
             deadline=None if limit is None else time.monotonic() + limit,
-            compiler_cache=self.compiler_cache,
+            compiler_cache=parse_place(self.compiler_cache) if self.compiler_cache else None,
+            compiler_cache_read_only=self.compiler_cache_read_only,
             selection=selection,
         )
 

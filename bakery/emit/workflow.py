@@ -170,7 +170,14 @@ def workflow(plan: Plan, ci: Ci) -> str:
         grants=[want for want in plan.required_grants if not want.startswith("cache=")],
         cache=ci.cache or _fitting_cache(plan),
         # Without GitHub's cache for layers, there is none for compilers, either.
-        compiles=ci.cache != CacheBackend.NONE and Kind.COMPILER_CACHE in plan.kinds,
+        compiles=ci.cache != CacheBackend.NONE and not ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds,
+        # Its address has no quotes.
+        store=Expression(
+            f"${{{{ github.ref_type == 'tag' && runner.temp || '{ci.compiler_cache}' }}}}"
+            "${{ github.ref_type == 'tag' && '/bakery/compiler-cache' || '' }}"
+        )
+        if ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds
+        else "",
         frees_disk=_is_tight(ci, jobs) if ci.free_disk is None else ci.free_disk,
         has_local_versions=any(naming.local for naming in plan.audit.namings),
         cibuildwheel_requirement=str(with_cibuildwheel),

@@ -166,6 +166,7 @@ class Ci:
         timeout: the time limit of a job in minutes.
         install: the requirement from which pip installs Bakery.
         cache: ``gha`` or ``none``; empty if an estimate decides.
+        compiler_cache: the address of a store; empty for GitHub's cache.
         free_disk: remove preinstalled files first; None if an estimate decides.
         publish: the GitHub environment of trusted publishing; empty for none.
         publish_url: the upload URL; empty for PyPI's.
@@ -179,6 +180,7 @@ class Ci:
     timeout: int
     install: str
     cache: str
+    compiler_cache: str
     free_disk: bool | None
     attest: bool
     publish: str

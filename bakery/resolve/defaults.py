@@ -81,6 +81,7 @@ DEFAULTS: Mapping[str, Default] = {
     "ci.timeout": 350,
     "ci.install": None,
     "ci.cache": None,
+    "ci.compiler-cache": None,
     "ci.free-disk": None,
     "ci.attest": True,
     "ci.publish": None,

@@ -70,6 +70,7 @@ def workflow_settings(settings: Settings) -> Ci:
         timeout=int(settings.text("ci.timeout")),
         install=settings.text("ci.install") or f"wheel-bakery[audit]=={__version__}",
         cache=settings.text("ci.cache"),
+        compiler_cache=settings.text("ci.compiler-cache"),
         free_disk=None if free is None else bool(free),
         attest=settings.flag("ci.attest"),
         publish=publish,
@@ -80,7 +81,7 @@ def workflow_settings(settings: Settings) -> Ci:
 
 def workflow_of_jobs(written: models.Ci) -> Ci:
     """Return the settings of the workflow of IREE modules, which publishes nothing."""
-    silent = written.model_copy(update={"publish": None, "publish_url": None, "pages": None})
+    silent = written.model_copy(update={"publish": None, "publish_url": None, "pages": None, "compiler_cache": None})
     return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(silent, "ci."))}, (), {}, {}))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import tarfile
 import threading
 import uuid
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 from actions import Runner
 from command import ROOT, bakery, digests
+from compilers import slow_project
 from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
@@ -205,3 +208,41 @@ def test_a_rerun_goes_on_with_what_the_first_attempt_finished(
     results = {target["name"]: target["result"] for target in json.loads(report.read_text())["targets"]}
     assert results == {"wheel-cp311": "kept", "test-cp311": "kept", "wheel-cp313": "done", "test-cp313": "done"}
     assert len(digests(runner.artifacts / "wheels-2")) == 4
+
+
+@pytest.mark.proof
+def test_a_release_that_ran_out_of_time_goes_on_with_its_objects(
+    tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    """Each attempt has a key of its own for cache mounts, as on machines of their own."""
+    files = 24
+    project = slow_project(tmp_path / "project", f"t{uuid.uuid4().hex}", 1, files, 1_200_000, 2)
+    recipe = project / "bakery.toml"
+    recipe.write_text(f'{recipe.read_text()}[cache]\nbackend = "gha"\n[ci]\ncache = "gha"\n')
+    bakery(project, "generate")
+    workflow = (project / ".github/workflows/bakery-tiny.yml").read_text()
+    # The stages before the compile are cached then.
+    bakery(project, "wheel", environment={"BAKERY_CACHE": "none", "BAKERY_OUTPUT": str(tmp_path / "o")})
+    github = {"event_name": "push", "ref": "refs/tags/v1.0", "ref_type": "tag", "workflow": "wheels"}
+    runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, github)
+    runner.folder.mkdir()
+    github |= {"run_attempt": 1, "repository": uuid.uuid4().hex}
+    runner.run(re.sub(r"--timeout \d+m", "--timeout 18s", workflow))
+    assert "bake" in runner.failed
+    assert not (runner.folder / "cache").exists()
+    (state,) = runner.artifacts.iterdir()
+    (packed,) = state.rglob("ccache.tar")
+    with tarfile.open(packed) as archive:
+        objects = sum(name.endswith("R") for name in archive.getnames())
+    assert files // 5 <= objects < files
+
+    runner.failed.clear()
+    runner.ran.clear()
+    github |= {"run_attempt": 2, "repository": uuid.uuid4().hex}
+    runner.run(workflow)
+    assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
+    # The project itself has a run, too, and an earlier one.
+    report = max((runner.place("bake", "cp311") / ".bakery" / "runs").glob("*/report.json"))
+    (target,) = [item for item in json.loads(report.read_text())["targets"] if item["name"].startswith("wheel-")]
+    assert target["compiler_cache"]["hits"] >= 0.95 * objects
+    assert target["compiler_cache"]["compilations"] > files

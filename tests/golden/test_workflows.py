@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sysconfig
 from collections.abc import Callable
@@ -38,6 +39,10 @@ PLAIN = Ci(install="wheel-bakery==1.0")
 VARIANTS = {
     "ujson-release": ("ujson", Ci(install="wheel-bakery==1.0", publish="pypi", pages=True)),
     "jaxmg-index": ("jaxmg", Ci(install="wheel-bakery==1.0", pages=True, attest=False, cache="none")),
+    "ujson-store": (
+        "ujson",
+        Ci(install="wheel-bakery==1.0", cache="none", compiler_cache="s3://objects/ujson?region=eu-west-1"),
+    ),
     "sageattention-own": (
         "sageattention",
         Ci(
@@ -204,6 +209,10 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
         assert not any(step.get("uses", "").startswith("actions/checkout@") for step in steps)
 
 
+TAG = "github\\.ref_type == 'tag'"
+STATE = rf"\$\{{\{{ {TAG} && '/bakery/compiler-cache' \|\| '' \}}\}}"
+
+
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_no_cache_is_in_the_checkout_and_pull_requests_leave_none(path: Path) -> None:
     steps = [step for job in YAML(typ="safe").load(path.read_text())["jobs"].values() for step in job["steps"]]
@@ -219,9 +228,19 @@ def test_no_cache_is_in_the_checkout_and_pull_requests_leave_none(path: Path) ->
         assert environment.get("BAKERY_CACHE", "none") in ("none", "${{ github.ref_type != 'tag' && 'gha' || 'none' }}")
         if environment.get("BAKERY_CACHE", "none") != "none":
             assert environment["BAKERY_CACHE_READ_ONLY"] == "${{ github.event_name == 'pull_request' }}"
-        if place := environment.get("BAKERY_COMPILER_CACHE"):
-            assert place == "${{ runner.temp }}/compiler-cache"
-            taken = [step["if"] for step in cached if step["with"]["path"] == place]
+        place = environment.get("BAKERY_COMPILER_CACHE", "")
+        if "://" in place:
+            # A release has a folder, as below.
+            assert re.fullmatch(rf"\$\{{\{{ {TAG} && runner.temp \|\| '[^']+' \}}\}}{STATE}", place)
+            assert environment["BAKERY_COMPILER_CACHE_READ_ONLY"] == "${{ github.event_name == 'pull_request' }}"
+            # A pull request never has the password that can write.
+            assert environment["BAKERY_COMPILER_CACHE_PASSWORD"].startswith(
+                "${{ github.event_name != 'pull_request' && "
+            )
+        elif place:
+            # That of a release is in its state, which only attempts of the same run upload and download.
+            assert place == "${{ runner.temp }}/${{ github.ref_type == 'tag' && 'bakery/' || '' }}compiler-cache"
+            taken = [step["if"] for step in cached if step["with"]["path"] == "${{ runner.temp }}/compiler-cache"]
             assert len(taken) == 2
             assert all("github.ref_type != 'tag'" in condition for condition in taken)
 

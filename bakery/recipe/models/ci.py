@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, field_validator
 
 from bakery.core import names
+from bakery.core.errors import UsageError
+from bakery.core.store_address import parse_place
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import RequirementText, WorkflowLine, distinct, unevaluated
 
@@ -20,6 +23,16 @@ def _check_ref(value: str) -> str:
     odd = not name or ".." in name or "//" in name or name.startswith("/") or name.endswith(("/", "."))
     if odd or not _REF.match(value) or any(low > high for low, high in _RANGE.findall(value)):
         raise invalid("expected a filter of branches or tags as GitHub has them, such as 'main' or 'release/*'")
+    return value
+
+
+def _check_store(value: str) -> str:
+    try:
+        place = parse_place(value)
+    except UsageError as error:
+        raise invalid(f"expected the address of a store: {error.reason.partition(': ')[2]}", error.hint) from error
+    if isinstance(place, Path):
+        raise invalid("expected the address of a store", "write redis://…, s3://… or https://…")
     return value
 
 
@@ -54,6 +67,13 @@ class Ci(Model):
     cache: Literal["gha", "none"] | None = None
     """The layer cache of the jobs. By default, GitHub's cache if the estimated size of all layers fits into it,
     otherwise none. An explicit ``none`` also turns off the compiler cache between runs."""
+    compiler_cache: Annotated[WorkflowLine, AfterValidator(_check_store)] | None = Field(
+        default=None, examples=["s3://wheels-cache/objects?region=eu-west-1"]
+    )
+    """The store that shares compiled objects between jobs and runs (``redis://``, ``s3://``, ``https://``), instead of
+    GitHub's cache. Pull requests only read it; releases do not use it. User and password are the secrets
+    ``BAKERY_COMPILER_CACHE_USER`` and ``BAKERY_COMPILER_CACHE_PASSWORD`` of the GitHub environment ``bake``; for pull
+    requests, ``BAKERY_COMPILER_CACHE_READ_USER`` and ``BAKERY_COMPILER_CACHE_READ_PASSWORD``."""
     free_disk: StrictBool | None = None
     """Remove preinstalled files that no build uses from GitHub's runners. By default, only if the estimated size of the
     layers requires it."""

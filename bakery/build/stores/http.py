@@ -1,0 +1,88 @@
+"""A store on a server with GET and PUT: WebDAV, or any other that keeps what it is sent."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import ssl
+import threading
+import urllib.parse
+from collections.abc import Mapping
+
+from bakery.build.stores.store import MAX_OBJECT, TIMEOUT_S, StoreError
+from bakery.core.store_address import Credentials, StoreAddress
+
+
+class HttpStore:
+    """A folder of a server; each thread has its own connection."""
+
+    def __init__(self, address: StoreAddress, secret: Credentials, tls: ssl.SSLContext | None) -> None:
+        self._address, self._secret, self._tls = address, secret, tls
+        self.host, self.port, self.folder = address.host, address.port, address.path
+        self._local = threading.local()
+
+    def get(self, key: str) -> bytes | None:
+        """Return an object; None if there is none."""
+        status, body = self._request("GET", self._path(key))
+        if status == 404:
+            return None
+        self._check(status, (200,))
+        return body
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store an object; replace one that is there."""
+        path = self._path(key)
+        status, _ = self._request("PUT", path, data)
+        if status in (403, 404, 405, 409) and self._makes_folders:
+            # WebDAV: folders have to be made first, and servers differ in how they say so.
+            steps = path.strip("/").split("/")[:-1]
+            made = [self._request("MKCOL", "/" + "/".join(steps[: end + 1]))[0] for end in range(len(steps))]
+            if 201 in made or 405 in made:
+                status, _ = self._request("PUT", path, data)
+        self._check(status, (200, 201, 204))
+
+    _makes_folders = True
+
+    def headers(self, method: str, path: str, body: bytes) -> Mapping[str, str]:
+        """Return the headers of a request that say who asks."""
+        user, password = self._secret.user, self._secret.password
+        if user:
+            return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+        return {"Authorization": f"Bearer {password}"} if password else {}
+
+    def _path(self, key: str) -> str:
+        return "/" + urllib.parse.quote("/".join(filter(None, (self.folder, key))))
+
+    def _check(self, status: int, good: tuple[int, ...]) -> None:
+        if status not in good:
+            reason = http.client.responses.get(status, "")
+            raise StoreError(f"{self._address.text}: HTTP {status} {reason}".rstrip())
+
+    def _request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Return status and body of an answer. A kept connection that the server closed meanwhile is opened again."""
+        while True:
+            connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+            is_kept = connection is not None
+            connection = connection or self._connect()
+            try:
+                connection.request(method, path, body or None, dict(self.headers(method, path, body)))
+                with connection.getresponse() as answer:
+                    length = answer.length
+                    data = answer.read(MAX_OBJECT + 1)
+                    if len(data) > MAX_OBJECT:
+                        raise ValueError("an object that is too large")
+                    # Without a length, the end of the connection may have cut the answer.
+                    if not answer.chunked and len(data) != (length or 0):
+                        raise ValueError("an answer without its length, or an incomplete one")
+                self._local.connection = connection
+                return answer.status, data
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                connection.close()
+                self._local.connection = None
+                if not is_kept or isinstance(error, ValueError):
+                    raise StoreError(f"{self._address.text}: {error or type(error).__name__}") from error
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._tls:
+            return http.client.HTTPSConnection(self.host, self.port, timeout=TIMEOUT_S, context=self._tls)
+        return http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT_S)

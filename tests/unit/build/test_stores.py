@@ -1,0 +1,281 @@
+"""Stores of compiler caches: requests as servers want them, and answers that are wrong."""
+
+from __future__ import annotations
+
+import base64
+import io
+import socket
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from bakery.build.remote_cache import _members, _objects
+from bakery.build.stores.s3 import signed
+from bakery.build.stores.store import Store, StoreError, open_store
+from bakery.core.store_address import Credentials, StoreAddress, parse_place
+from bakery.toolchains import programs
+
+NOBODY = Credentials()
+NOW = datetime(2026, 11, 23, 15, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("method", "host", "path", "body", "token", "signature"),
+    [
+        (
+            "GET",
+            "objects.s3.eu-west-1.amazonaws.com",
+            "/a/b%20c",
+            b"",
+            "",
+            "c85c7fd0851618ffa150e981054270f4873b15b856c0ab877d76db94cad6e334",
+        ),
+        (
+            "PUT",
+            "127.0.0.1:9000",
+            "/objects/a_b",
+            b"data",
+            "token",
+            "91d47fc752a072fe3300c472c16b268c91645551534bda14d16400377357c7a4",
+        ),
+    ],
+)
+def test_signatures_are_those_of_botocore(
+    method: str, host: str, path: str, body: bytes, token: str, signature: str
+) -> None:
+    """The expected ones were computed with botocore 1.44.5."""
+    headers = signed(method, host, path, body, "eu-west-1", Credentials("id", "key", token), NOW)
+    assert headers["Authorization"].endswith(f"Signature={signature}")
+
+
+class Server(ThreadingHTTPServer):
+    """A server that keeps what it is sent; as WebDAV's, it wants folders first."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.objects: dict[str, bytes] = {}
+        self.folders: set[str] = {"", "/dav"}
+        self.asked: list[str] = []
+        self.authorization: str | None = None
+        self.answers: list[bytes] = []
+        """Sent as they are, instead of an answer."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.server.asked.append(f"{self.command} {self.path} {status}")
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _refused(self) -> bool:
+        if self.server.answers:
+            self.wfile.write(self.server.answers.pop(0))
+            self.close_connection = True
+            return True
+        if self.headers.get("Authorization") != self.server.authorization:
+            self._answer(401)
+            return True
+        return False
+
+    def do_GET(self) -> None:
+        if not self._refused():
+            body = self.server.objects.get(self.path)
+            self._answer(404 if body is None else 200, body or b"")
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if not self._refused():
+            is_there = self.path.rpartition("/")[0] in self.server.folders
+            if is_there:
+                self.server.objects[self.path] = body
+            self._answer(201 if is_there else 409)
+
+    def do_MKCOL(self) -> None:
+        is_new = self.path not in self.server.folders
+        self.server.folders.add(self.path)
+        self._answer(201 if is_new else 405)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def opened(address: str, secret: Credentials = NOBODY) -> Store:
+    place = parse_place(address)
+    assert isinstance(place, StoreAddress)
+    return open_store(place, secret, "")
+
+
+def dav(server: Server, secret: Credentials = NOBODY) -> Store:
+    return opened(f"http://127.0.0.1:{server.server_port}/dav", secret)
+
+
+def test_objects_on_a_webdav_server(server: Server) -> None:
+    store = dav(server)
+    assert store.get("a/b") is None
+    store.put("a/b", b"one")
+    store.put("a/c", b"")
+    assert store.get("a/b") == b"one"
+    assert store.get("a/c") == b""
+    assert server.objects == {"/dav/a/b": b"one", "/dav/a/c": b""}
+    assert server.asked[1:5] == ["PUT /dav/a/b 409", "MKCOL /dav 405", "MKCOL /dav/a 201", "PUT /dav/a/b 201"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "header"),
+    [
+        (Credentials("me", "hidden"), "Basic " + base64.b64encode(b"me:hidden").decode()),
+        (Credentials("", "hidden"), "Bearer hidden"),
+    ],
+)
+def test_user_and_password(server: Server, secret: Credentials, header: str) -> None:
+    server.authorization = header
+    store = dav(server, secret)
+    store.put("a", b"one")
+    assert store.get("a") == b"one"
+    with pytest.raises(StoreError, match="HTTP 401 Unauthorized") as caught:
+        dav(server, Credentials("me", "other")).put("a", b"two")
+    assert "other" not in str(caught.value)
+    assert server.objects == {"/dav/a": b"one"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\n\r\nno length",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n",
+        b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n",
+        b"what?\r\n",
+        b"",
+    ],
+)
+def test_an_answer_that_is_wrong_is_no_object(server: Server, answer: bytes) -> None:
+    server.answers = [answer]
+    with pytest.raises(StoreError, match=r"^http://127\.0\.0\.1:"):
+        dav(server).get("a")
+
+
+def test_a_connection_that_the_server_closed_is_opened_again(server: Server) -> None:
+    store = dav(server)
+    store.put("a", b"one")
+    server.answers = [b""]
+    assert store.get("a") == b"one"
+
+
+def test_nobody_answers() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for scheme in ("http", "redis"):
+        with pytest.raises(StoreError, match="refused"):
+            opened(f"{scheme}://127.0.0.1:{port}").get("a")
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """Give the port of a server that answers each connection with the same bytes, and ends it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listening.getsockname()[1]
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"$5\r\nabc",
+        b"$5",
+        b"$x\r\n",
+        b"*1\r\n$1\r\na\r\n",
+        b"$999999999999\r\n",
+        b"-ERR no\r\n",
+        b"HTTP/1.1 400\r\n",
+    ],
+)
+def test_an_answer_that_is_not_redis_is_no_object(answer: bytes) -> None:
+    with answering(answer) as port, pytest.raises(StoreError, match=r"^redis://127\.0\.0\.1:"):
+        opened(f"redis://127.0.0.1:{port}").get("a")
+
+
+def test_lists_and_archives_of_others_name_objects_alone() -> None:
+    names = ["5/a/bR", "../x/y", "/a/b", "a/../b", "ab/c", "a", "0/ccache.conf\n", "5/a/b c", "0/a/", "0//a"]
+    listed = _objects("".join(f"7 {name}\n" for name in names).encode() + b"x 1/2\n\xff\n")
+    assert set(listed) == {"5/a/bR", "0/ccache.conf"}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            tar.addfile(member, io.BytesIO(b"x"))
+        link = tarfile.TarInfo("1/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    buffer.seek(0)
+    with tarfile.open(fileobj=buffer) as tar:
+        assert [name for name, _ in _members(tar)] == ["5/a/bR"]
+
+
+def test_only_objects_that_are_new_to_the_store_are_packed(tmp_path: Path) -> None:
+    carry, cache, asked, made = (tmp_path / name for name in ("carry", "cache", "asked", "made"))
+    carry.write_text(programs.text("carry-ccache"))
+    files = {
+        "5/a/oneR": "11",
+        "5/b/twoM": "2",
+        "5/stats": "1",
+        "ccache.conf": "a",
+        "5/c/x.tmp.1": "b",
+        "5/a/threeR": "3",
+    }
+    for name, text in files.items():
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_text(text)
+    (cache / "5/b/link").symlink_to("/etc/passwd")
+    asked.mkdir()
+    (asked / "since").write_text("0")
+    subprocess.run(["sh", carry, cache, asked, made], check=True)
+    assert sorted((made / "objects").read_text().split("\n"))[1:] == ["1 5/a/threeR", "1 5/b/twoM", "2 5/a/oneR"]
+    assert not (made / "ccache.tar").exists()
+    # It knows the second one, and an older first one.
+    (asked / "known").write_text("9 5/a/oneR\n1 5/b/twoM\n")
+    subprocess.run(["sh", carry, cache, asked, made], check=True)
+    with tarfile.open(made / "ccache.tar") as tar:
+        assert sorted(tar.getnames()) == ["5/a/oneR", "5/a/threeR"]
+    # Nothing was used since then, so nothing is new.
+    (asked / "since").write_text(str(int((made / "now").read_text()) + 60))
+    subprocess.run(["sh", carry, cache, asked, made], check=True)
+    with tarfile.open(made / "ccache.tar") as tar:
+        assert tar.getnames() == []
