@@ -32,6 +32,7 @@ _TASKS = {
         "dev": Entry("Make an image with the build tools and the project, for a shell.", "bake:COMMANDS"),
         "bake": Entry("Bake several kinds of targets in one run.", "bake:COMMANDS"),
         "profile": Entry("Show where the time of a cell went, and what would help.", "profile:profile"),
+        "why": Entry("Explain what was compiled again: which file or argument differed.", "profile:why"),
     },
     "Release": {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
