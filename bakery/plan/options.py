@@ -103,6 +103,7 @@ class Audit:
         namings: the names of the wheels of a build; the first one is tested.
         requires: the requirements that METADATA must have.
         abi3: the lowest Python of stable-ABI wheels; empty for none.
+        torch_abi: the oldest torch of wheels that keep to its stable ABI; empty for none.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Audit:
     namings: tuple[Naming, ...] = (Naming(),)
     requires: tuple[Value, ...] = ()
     abi3: str = ""
+    torch_abi: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,7 @@ class Ci:
         free_disk: remove preinstalled files first; None if an estimate decides.
         publish: the GitHub environment of trusted publishing; empty for none.
         publish_url: the upload URL; empty for PyPI's.
+        github_release: attach the wheels to the GitHub release of a tag.
         pages: keep a static package index on GitHub Pages.
     """
 
@@ -183,6 +186,7 @@ class Ci:
     attest: bool
     publish: str
     publish_url: str
+    github_release: bool
     pages: bool
 
 
