@@ -12,16 +12,14 @@ from mkdocs.structure.files import File, Files
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
-from bakery.core.errors import EXIT_CODES
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)#\s]*)(?:#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages on commands and exit codes."""
+    """Add the page on commands."""
     files.append(File.generated(config, "reference/commands.md", content=commands()))
-    files.append(File.generated(config, "reference/exit-codes.md", content=exit_codes()))
     return files
 
 
@@ -45,9 +43,3 @@ def commands() -> str:
         text = CliRunner().invoke(app, [name, "--help"], prog_name="wheel-bakery", env={"COLUMNS": "100"}).output
         pages += [f"## {name}", "", "```text", text.strip(), "```", ""]
     return "\n".join(pages)
-
-
-def exit_codes() -> str:
-    """Return the page with the exit codes."""
-    rows = "\n".join(f"| {code} | {text} |" for code, text in sorted({0: "Success.", **EXIT_CODES}.items()))
-    return f"# Exit codes\n\nEach kind of failure has its own.\n\n| code | meaning |\n|---|---|\n{rows}\n"
