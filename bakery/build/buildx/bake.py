@@ -17,6 +17,7 @@ from bakery.build.buildx.missing import of_cell
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.build.buildx.progress import Board, Listener, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
+from bakery.build.buildx.step_names import step_names
 from bakery.build.cell_profile import save
 from bakery.build.processes import Child, Children, Ended, Signals, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
@@ -135,7 +136,11 @@ class Bakes:
         """
         argv = _checked_argv(request)
         _prepare(request)
-        progress = Progress([target.name for target in request.targets], beside=[item.name for item in request.beside])
+        progress = Progress(
+            [target.name for target in request.targets],
+            beside=[item.name for item in request.beside],
+            name=step_names(request.plan, request.targets[0].cell),
+        )
         stream = MaskedStream(request.mask)
         cell = request.targets[0].cell.id
         self._board.adopt(progress)
