@@ -9,7 +9,9 @@ TYPE_CHECKING = False
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bakery.api import bake, generate_files, plan_recipe
+    from bakery.api import Recipe, RecipePlan, bake, generate_files, plan_recipe
+    from bakery.build.buildx.progress import LogLines, StepFinished, StepStarted, TextLine
+    from bakery.build.report import RunReport
     from bakery.recipe.models import (
         Base,
         Builder,
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
         Naming,
         Output,
         Override,
-        Recipe,
         Repair,
         Source,
         Test,
@@ -30,14 +31,20 @@ __all__ = [
     "Base",
     "Builder",
     "Cache",
+    "LogLines",
     "Matrix",
     "Naming",
     "Output",
     "Override",
     "Recipe",
+    "RecipePlan",
     "Repair",
+    "RunReport",
     "Source",
+    "StepFinished",
+    "StepStarted",
     "Test",
+    "TextLine",
     "Variable",
     "Wheel",
     "bake",
@@ -45,11 +52,18 @@ __all__ = [
     "plan_recipe",
 ]
 
+_HOMES = {
+    **dict.fromkeys(("Recipe", "RecipePlan", "bake", "generate_files", "plan_recipe"), "bakery.api"),
+    **dict.fromkeys(("LogLines", "StepFinished", "StepStarted", "TextLine"), "bakery.build.buildx.progress"),
+    "RunReport": "bakery.build.report",
+}
+"""Name → its module; the others are models."""
+
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'bakery' has no attribute {name!r}")
     from importlib import import_module
 
-    home = "bakery.api" if name in ("bake", "generate_files", "plan_recipe") else "bakery.recipe.models"
+    home = _HOMES.get(name, "bakery.recipe.models")
     return getattr(import_module(home), name)

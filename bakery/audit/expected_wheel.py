@@ -26,6 +26,7 @@ class ExpectedWheel:
         cuda: the CUDA release that it is built for: ``13.0.3``; only the major is compared. It promises no device code.
         requires: requirements that METADATA must have: ``torch==2.11.*``, or one that admits this release.
         cxx_abi: libstdc++'s ABI in the torch that it is built for: ``cxx11`` (1) or ``old`` (0).
+        torch_abi: the oldest torch whose stable ABI, and nothing else of torch, it uses: ``2.10``.
         stripped: True refuses debug information.
         public_index: PyPI's limit of 100 MiB and its rules for versions and descriptions apply.
     """
@@ -45,6 +46,7 @@ class ExpectedWheel:
     cuda: str = ""
     requires: tuple[str, ...] = ()
     cxx_abi: CxxAbi = ""
+    torch_abi: str = ""
     stripped: bool = False
     public_index: bool = False
 

@@ -130,6 +130,7 @@ def _promise(
         cuda=device.cuda if device else "",
         requires=tuple(substitute(item, values) for item in audit.requires),
         cxx_abi=_cxx_abi(values.get("TORCH_VERSION", ""), cell.platform),
+        torch_abi=audit.torch_abi,
         stripped=audit.stripped,
         public_index=naming.index == "public",
     )

@@ -99,6 +99,11 @@ class RunReport:
         return done
 
     @property
+    def wheels(self) -> tuple[PublishedWheel, ...]:
+        """The wheels in the output folder, each once: those of this run, and those that were up to date."""
+        return tuple({item.path: item for target in self.targets for item in target.wheels}.values())
+
+    @property
     def is_kept(self) -> bool:
         """Whether nothing was baked, because everything is up to date."""
         return bool(self.targets) and all(target.result == Result.KEPT for target in self.targets)

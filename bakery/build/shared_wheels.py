@@ -14,7 +14,7 @@ from packaging.utils import InvalidWheelFilename
 from bakery.audit.tags import installable_abis
 from bakery.build.cell_tasks import CellTask
 from bakery.build.journal import Record
-from bakery.core.names import Kind, axis_variable
+from bakery.core.names import TESTED_TORCH, Kind, axis_variable
 from bakery.core.wheel_names import parse_wheel_name
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -24,9 +24,12 @@ Families = Mapping[str, tuple[Cell, ...]]
 
 
 def families(cells: Iterable[Cell]) -> Families:
-    """Return the families of several cells; none for a recipe with ``wheel.abi3``, which says who builds what."""
+    """Return the families of several cells; none for a recipe with ``wheel.abi3`` or ``wheel.torch-abi``.
+
+    Such a recipe says which cell builds whose wheel.
+    """
     cells = list(cells)
-    if any(cell.abi3 for cell in cells):
+    if any(cell.abi3 or TESTED_TORCH in cell.args for cell in cells):
         return {}
     members: dict[object, list[Cell]] = {}
     for cell in by_python(cells):

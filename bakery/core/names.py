@@ -222,6 +222,9 @@ TARGET_ARCH = "TARGETARCH"
 WHEEL_PYTHON = "WHEEL_PYTHON"
 """The build argument with the Python that builds a cell's wheel, if one wheel serves several Pythons."""
 
+TESTED_TORCH = "TESTED_TORCH"
+"""The build argument with the torch of a cell's test, if one wheel serves several torch releases."""
+
 DERIVED = {
     f"{name}_{part}": (f"{name}_VERSION", part)
     for name in ("CUDA", "TORCH", "JAX")

@@ -103,6 +103,7 @@ class Audit:
         namings: the names of the wheels of a build; the first one is tested.
         requires: the requirements that METADATA must have.
         abi3: the lowest Python of stable-ABI wheels; empty for none.
+        torch_abi: the oldest torch of wheels that keep to its stable ABI; empty for none.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Audit:
     namings: tuple[Naming, ...] = (Naming(),)
     requires: tuple[Value, ...] = ()
     abi3: str = ""
+    torch_abi: str = ""
 
 
 @dataclass(frozen=True, slots=True)

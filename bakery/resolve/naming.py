@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
 from bakery.core.errors import PlanError
-from bakery.core.names import DERIVED, WHEEL_PYTHON, some_cells
+from bakery.core.names import DERIVED, TESTED_TORCH, WHEEL_PYTHON, some_cells
 from bakery.plan.model import Plan
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, substitute
@@ -53,7 +53,15 @@ def required_texts(settings: Settings) -> tuple[str, ...]:
     framework = settings.framework
     if framework is None or distribution(framework.name) in names:
         return requirements
-    return (framework.runtime, *requirements)
+    floor = settings.text("wheel.torch-abi")
+    return (f"torch>={floor}" if floor else framework.runtime, *requirements)
+
+
+def tested_framework(settings: Settings) -> tuple[str, ...]:
+    """Return the framework's requirements of the test; with a wheel for several torch releases, the cell's own one."""
+    if settings.text("wheel.torch-abi") and "torch" in settings.axes:
+        return (f"torch==${{{TESTED_TORCH}}}",)
+    return settings.framework.test if settings.framework else ()
 
 
 def distribution(requirement: str) -> str:

@@ -71,7 +71,7 @@ def resolve(
         request=Request(named, settings.text("builder.base.digest"), pythons, platforms),
         toolkits=toolkits,
         folder=loaded.folder,
-        shared=any(draft.built_by != draft.id for draft in drafts),
+        shared=any(draft.built_by != draft.id and draft.abi3 for draft in drafts),
         native_python=min(pythons, key=python_release) if settings.text("native.command") else "",
         secrets=secrets_of(loaded),
     )
@@ -159,6 +159,7 @@ def _audit(settings: Settings) -> Audit:
         namings=namings(settings),
         requires=requires(settings),
         abi3=settings.text("wheel.abi3"),
+        torch_abi=settings.text("wheel.torch-abi"),
     )
 
 

@@ -16,7 +16,7 @@ from bakery.plan.values import Value, literal
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
 from bakery.resolve.defaults import DEFAULTS
-from bakery.resolve.naming import namings
+from bakery.resolve.naming import namings, tested_framework
 from bakery.resolve.references import parse
 from bakery.resolve.settings import Settings, cache_backends, set_fields
 from bakery.resolve.stage_inputs import Parts, folder
@@ -101,7 +101,7 @@ def cibuildwheel(parts: Parts) -> Cibuildwheel:
         config_settings=settings.pairs("wheel.config-settings"),
         environment={system: _environment(settings, system) for system in names.SYSTEMS},
         before_all={system: settings.text(f"{system}.before-all") for system in names.SYSTEMS},
-        test_requirements=(*map(parse, framework.test if framework else ()), *settings.parsed("test.requirements")),
+        test_requirements=(*map(parse, tested_framework(settings)), *settings.parsed("test.requirements")),
         test_imports=settings.texts("test.imports"),
         test_command={system: _test_command(settings, system) for system in names.SYSTEMS},
         test_files=settings.texts("test.files"),

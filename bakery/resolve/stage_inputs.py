@@ -14,6 +14,7 @@ from bakery.resolve.references import declarations
 from bakery.resolve.settings import Settings
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
+from bakery.toolchains.facts import sccache
 from bakery.toolchains.pip_steps import CERTIFICATES
 from bakery.toolchains.toolkits.base import Toolkit
 
@@ -35,6 +36,9 @@ used the objects of one project is no cache hit in another."""
 
 COMPILERS = (*COMPILER_CACHE, Mount("cache", "/var/cache/slots", id="bakery-slots", sharing="shared"))
 """The mounts of a step that runs compilers behind ccache, which share the slots of ``slot.py``."""
+
+SCCACHE = f"{pip_steps.TOOLS}/bin/sccache"
+"""sccache, where the tools include it."""
 
 _COUNT = "/tmp/ccache.log"
 _PACKED, _MADE = "/packed", "/packing/made"
@@ -215,6 +219,8 @@ def compile_step(
         if parts.toolkits:
             # torch calls nvcc by its path, unless this names another program.
             ccache_env = (*ccache_env, ("PYTORCH_NVCC", literal(program_mounts.path("nvcc-ccache"))))
+            if settings.values["builder.compiler-cache"] == "sccache":
+                ccache_env = (*ccache_env, ("CMAKE_CUDA_COMPILER_LAUNCHER", literal(SCCACHE)))
     # What the recipe sets replaces Bakery's own.
     variables = dict((*ccache_env, *environment, *settings.pairs(f"{table}.environment")))
     command = Command((*compiler_prefix(settings), *words), tuple(variables.items()))
@@ -227,6 +233,19 @@ def compile_step(
 def ccache_args(settings: Settings) -> tuple[Arg, ...]:
     """Return the build arguments that `COMPILER_CACHE` needs; none for a recipe without a compiler cache."""
     return (Arg(TARGET_ARCH),) if settings.flag("builder.compiler-cache") else ()
+
+
+def uses_sccache(parts: Parts) -> bool:
+    """Return whether the tools include sccache. Raises PlanError if the recipe asks for it where it has no wheel."""
+    wanted = parts.settings.values.get("builder.compiler-cache")
+    musl = any("musllinux" in part for part in (parts.base.name, *parts.request.image) if isinstance(part, str))
+    runs = {*parts.request.platforms} <= set(sccache()[0].platforms) and not musl
+    if wanted == "sccache" and not runs:
+        raise PlanError(
+            "builder.compiler-cache: sccache has no wheel for this platform or base",
+            hint='set compiler-cache = "ccache", or build for another platform in a recipe of its own',
+        )
+    return wanted == "sccache" or (wanted is True and bool(parts.settings.text("builder.rust")) and runs)
 
 
 def compilers_take_slots(parts: Parts) -> bool:

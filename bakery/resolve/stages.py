@@ -45,7 +45,7 @@ from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
 from bakery.resolve.before_build import before_build, prepared_source
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
-from bakery.resolve.naming import distribution, namings, required_texts, requires
+from bakery.resolve.naming import distribution, namings, required_texts, requires, tested_framework
 from bakery.resolve.native import native_inputs, native_stages
 from bakery.resolve.references import declarations, parse, rename_arg
 from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts, read_project, rust_stages
@@ -334,8 +334,9 @@ def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
         install_missing(parts.base.for_running()),
         "A clean base: nothing of the builder is in it.",
     )
-    framework = settings.framework.test if settings.framework else ()
-    requirements = dict.fromkeys((*framework, *required_texts(settings), *settings.texts("test.requirements")))
+    requirements = dict.fromkeys(
+        (*tested_framework(settings), *required_texts(settings), *settings.texts("test.requirements"))
+    )
     words = (*literals("-r", _RUN), *map(parse, requirements))
     packages, setup = environment_stages(
         parts, TEST, TEST_REQUIREMENTS, words, "All that the test needs.", _list_mount(_RUN)

@@ -81,9 +81,9 @@ strip = true
 """
 
 
-def project(folder: Path, *, cached: bool = True) -> Path:
+def project(folder: Path, cache: str = "true") -> Path:
     """Write an extension of three kernels and a module; nothing of it was ever compiled."""
-    extension(folder, RECIPE.replace("@", str(cached).lower()), SOURCE, setup=SETUP)
+    extension(folder, RECIPE.replace("@", cache), SOURCE, setup=SETUP)
     text = (folder / "setup.py").read_text()
     linked = "language='c++', libraries=['cudart'])], cmdclass={'build_ext': Build})"
     (folder / "setup.py").write_text(text.replace("language='c++')])", linked))
@@ -111,7 +111,7 @@ def test_after_a_change_in_one_file_nvcc_compiles_that_one(tmp_path: Path) -> No
 
 @pytest.mark.proof
 def test_the_cache_changes_no_byte_of_a_wheel(tmp_path: Path) -> None:
-    cached, bare = project(tmp_path / "cached"), project(tmp_path / "bare", cached=False)
+    cached, bare = project(tmp_path / "cached"), project(tmp_path / "bare", "false")
     (bare / "src" / "core.cpp").write_text((cached / "src" / "core.cpp").read_text())
     for folder in (cached, bare):
         bakery(folder, "wheel")
@@ -132,3 +132,31 @@ def test_options_in_variables_of_nvcc_are_options(tmp_path: Path) -> None:
     recipe.write_text(f'{recipe.read_text()}[builder.environment]\nNVCC_APPEND_FLAGS = "--use_fast_math"\n')
     again = bakery(folder, "wheel")
     assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 4, "hits": 0}
+
+
+def counts(folder: Path) -> tuple[int, int]:
+    """Build the wheel; return compilations, which are parts of files with sccache, and hits."""
+    count = bakery(folder, "wheel").results()["wheel-cp311"]["compiler_cache"]
+    assert isinstance(count, dict)
+    return count["compilations"], count["hits"]
+
+
+@pytest.mark.proof
+def test_sccache_compiles_only_an_architecture_that_is_new(tmp_path: Path) -> None:
+    folder, other = project(tmp_path / "project", '"sccache"'), project(tmp_path / "other", '"sccache"')
+    (other / "src" / "core.cpp").write_text((folder / "src" / "core.cpp").read_text())
+    parts, hits = counts(folder)
+    assert parts > 4
+    assert hits == 0
+    cold = digests(folder / "dist")
+    (folder / "fresh.txt").write_text("new\n")
+    assert counts(folder) == (parts, parts)
+    assert digests(folder / "dist") == cold
+    # Another checkout has a cache of its own.
+    assert counts(other) == (parts, 0)
+    assert digests(other / "dist") == cold
+    setup = folder / "setup.py"
+    setup.write_text(setup.read_text().replace("-std=c++17", "-gencode=arch=compute_100,code=sm_100 -std=c++17"))
+    more, hits = counts(folder)
+    assert more > parts
+    assert hits >= 7, (parts, more, hits)

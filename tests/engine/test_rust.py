@@ -172,9 +172,13 @@ def test_a_project_with_crates_of_a_registry(tmp_path: Path, registry_of_crates:
     # Another source needs the same crates.
     registry_of_crates.asked.clear()
     (folder / "src" / "lib.rs").write_text((folder / "src" / "lib.rs").read_text() + "// more\n")
-    ran = bakery(folder, "wheel", environment=environment(registry_of_crates)).ran()
-    assert not [title for title in ran if "vendor-crates" in title]
+    again = bakery(folder, "wheel", environment=environment(registry_of_crates))
+    assert not [title for title in again.ran() if "vendor-crates" in title]
     assert not registry_of_crates.asked
+    # rustc compiles the project, and takes the crates from sccache.
+    before, after = (run.results()["wheel-cp311"]["compiler_cache"] for run in (done, again))
+    assert before == {"compilations": after["compilations"], "hits": 0}  # type: ignore[index]
+    assert after["hits"] >= len(registry_of_crates.crates)  # type: ignore[index]
 
 
 TOOLCHAIN = Path.home() / ".rustup" / "toolchains" / "stable-x86_64-unknown-linux-gnu"

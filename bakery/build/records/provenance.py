@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from bakery import __version__
 from bakery.build.records.buildkit import Machine, Material
-from bakery.core.names import axis_variable
+from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable
 from bakery.emit.files import build_digest
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -117,7 +117,7 @@ def settings(plan: Plan, cell: Cell) -> tuple[str, ...]:
     values_set |= {
         f"wheel-{cell.id}.args.{name}": value
         for name, value in cell.args.items()
-        if name not in carried and name != "WHEEL_PYTHON" and values.get(name) != value
+        if name not in carried and name not in (WHEEL_PYTHON, TESTED_TORCH) and values.get(name) != value
     }
     values_set["SOURCE_DATE_EPOCH"] = values["SOURCE_DATE_EPOCH"]
     texts = [f"{name}={value}" for name, value in sorted(values_set.items())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictBool, field_validator, model_validator
 
@@ -185,8 +185,10 @@ class Builder(Model):
     """Compile on the platform of the machine that builds, with Debian's cross compiler if the cell has another
     platform. Supports C and C++ on base ``debian``. If false, and always for tests, a platform that no node has is
     emulated."""
-    compiler_cache: StrictBool | None = None
-    """Compile with ccache. The compiler cache is kept when the source changes."""
+    compiler_cache: StrictBool | Literal["ccache", "sccache"] | None = None
+    """Keep what compilers made when the source changes. ``ccache`` caches C, C++ and nvcc. ``sccache`` is ccache for C and
+    C++, and sccache for rustc and nvcc: it caches each architecture of a CUDA file on its own, and fails with CUDA 13.3
+    and newer. ``true`` is ``ccache``, with sccache for rustc if ``rust`` is set."""
     job_memory: SizeText | None = Field(default=None, examples=["3.5 GB"])
     """The peak memory of one compiler process. The build then runs as many compilers in parallel as the cores and the
     free memory of the machine allow. For this, ``MAX_JOBS``, ``EXT_PARALLEL`` and ``CMAKE_BUILD_PARALLEL_LEVEL`` are

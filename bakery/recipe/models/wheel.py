@@ -20,6 +20,10 @@ _Plat = Annotated[
     ),
 ]
 
+_TorchRelease = Annotated[
+    Line, Matching("[1-9][0-9]{0,2}[.][0-9]{1,3}", "a minor release of torch, such as '2.10'", "leave out the patch")
+]
+
 LOCAL_LABEL = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z")
 """A local version label, as the version specifiers specification defines it."""
 
@@ -96,6 +100,10 @@ class Wheel(Model):
     """The lowest Python that the project's stable-ABI (abi3) wheel supports. One wheel then serves this and all newer
     Pythons that are not free-threaded: it is built with the lowest of them in the matrix, and tested with each. The audit
     refuses any other wheel. Without this key, Bakery shares an abi3 wheel once it was built."""
+    torch_abi: _TorchRelease | None = Field(default=None, examples=["2.10"])
+    """The oldest torch that the project's wheel supports with torch's stable ABI. Cells that differ only in torch share
+    one wheel: it is built with the oldest of them in the matrix, tested with each, and requires ``torch>=`` this
+    release. The audit refuses a wheel that uses anything else of torch. Needs ``builder.framework = "torch"``."""
     repair: Repair | None = None
     """How auditwheel repairs the wheel."""
     naming: Naming | None = None

@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from bakery.core.image_names import ImageName, parse
-from bakery.core.names import DERIVED, axis_variable, with_derived
+from bakery.core.names import DERIVED, TESTED_TORCH, axis_variable, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Arg, Command, Env, Run, Stage
 from bakery.plan.model import Plan
@@ -35,7 +35,7 @@ _BUILDER_STAGES = (
     *("requirements", "builder-system", "builder"),
 )
 
-_READ_BY_RULES = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION")
+_READ_BY_RULES = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION", TESTED_TORCH)
 """Arguments that rules read by name."""
 
 
@@ -242,7 +242,10 @@ class _Reader:
     def case(self, cells: list[Cell]) -> Case:
         """Return the case of cells that have the same key."""
         cell = cells[0]
-        arguments = with_derived(self._plan.args_of(cell))
+        arguments = self._plan.args_of(cell)
+        # A torch release that only tests a wheel must also have one for the cell's Python and CUDA.
+        tested = {axis_variable("torch"): arguments[TESTED_TORCH]} if TESTED_TORCH in arguments else {}
+        arguments = with_derived(arguments | tested)
         options = [_text(word, arguments) for word in self._options]
         job_memory, jobs = _jobs(options)
         audit = self._plan.audit

@@ -290,11 +290,12 @@ class WrongClaim(Row):
 
 
 class Sccache(Row):
-    """The CUDA release from which sccache fails, and the release of sccache that fixes it."""
+    """The CUDA release from which sccache fails, the release of sccache that fixes it, and the platforms of its wheels."""
 
     cuda_from: str
     fixed_in: str
     newest_on_pypi: str
+    platforms: tuple[str, ...]
     what: str
 
 

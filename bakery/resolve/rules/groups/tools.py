@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
+from bakery.resolve.stage_inputs import SCCACHE
 from bakery.toolchains.facts import number, sccache
 
 _LAUNCHERS = ("CMAKE_CUDA_COMPILER_LAUNCHER", "PYTORCH_NVCC")
@@ -23,7 +24,7 @@ _PY_API = "wheel.py-api"
     "sccache supports the CUDA release",
     why="sccache runs each step of nvcc itself and expects files that newer releases of nvcc name differently. The "
     "newest release in the package index is 0.16.0.",
-    fix="use Bakery's ccache (builder.compiler-cache), or require sccache>=0.18",
+    fix="use Bakery's ccache (compiler-cache = 'ccache'), or require sccache>=0.18",
     source="sccache 0.16.0 tested with CUDA 13.0 and 13.5; mozilla/sccache#2722",
 )
 def _sccache(case: Case) -> Iterator[str]:
@@ -37,7 +38,9 @@ def _sccache(case: Case) -> Iterator[str]:
 
 
 def _has_fixed(case: Case, fixed: str) -> bool:
-    """Whether the recipe requires a fixed sccache, or none at all, since an image may contain one."""
+    """Whether the recipe requires a fixed sccache, or none at all, since an image may contain one. Bakery's has a wheel."""
+    if SCCACHE in case.environment.values():
+        return False
     requirements = [item for item in case.requirements if item.name == "sccache"]
     if not requirements and "sccache" not in case.packages:
         return True
