@@ -37,7 +37,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
     missing: list[str] = []
     for plan in plans:
         device = device_promises(plan)
-        found, served, absent, left = _assigned(plan, left)
+        found, served, absent, left = assigned(plan, left)
         missing += absent
         for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if found.get(cell.id)):
             matched, others = found[cell.id], served.get(cell.id, ())
@@ -55,10 +55,10 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
     return len(wheels)
 
 
-def _assigned(
+def assigned(
     plan: Plan, wheels: Sequence[Path]
 ) -> tuple[dict[str, list[Path]], dict[str, list[Cell]], list[str], list[Path]]:
-    """Return cell → its wheels, cell → the others that take its wheels, what is missing, and the wheels left."""
+    """Return cell → its wheels, by their names; cell → the others that take its wheels, what is missing, and the wheels left."""
     cells = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
     kin, left = families(cells), list(wheels)
     found: dict[str, list[Path]] = {}

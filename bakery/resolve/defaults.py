@@ -86,5 +86,6 @@ DEFAULTS: Mapping[str, Default] = {
     "ci.attest": True,
     "ci.publish": None,
     "ci.publish-url": None,
+    "ci.github-release": False,
     "ci.pages": False,
 }

@@ -75,13 +75,16 @@ def workflow_settings(settings: Settings) -> Ci:
         attest=settings.flag("ci.attest"),
         publish=publish,
         publish_url=settings.text("ci.publish-url"),
+        github_release=settings.flag("ci.github-release"),
         pages=settings.flag("ci.pages"),
     )
 
 
 def workflow_of_jobs(written: models.Ci) -> Ci:
     """Return the settings of the workflow of IREE modules, which publishes nothing."""
-    silent = written.model_copy(update={"publish": None, "publish_url": None, "pages": None, "compiler_cache": None})
+    silent = written.model_copy(
+        update={"publish": None, "publish_url": None, "pages": None, "compiler_cache": None, "github_release": None}
+    )
     return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(silent, "ci."))}, (), {}, {}))
 
 
