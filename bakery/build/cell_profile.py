@@ -24,7 +24,8 @@ _SLACK_S = 2.0
 """A command may seem to run so many seconds before or after its step."""
 
 _COMMAND = re.compile(
-    TIMED + r"(cores|compile|ninja|nvcc) (\d{1,12}\.\d{3}) (\d{1,9}\.\d{3}) (\d{1,7}) (.{1,200})", re.ASCII | re.DOTALL
+    TIMED + r"(cores|compile|ninja|nvcc|missed) (\d{1,12}\.\d{3}) (\d{1,9}\.\d{3}) (\d{1,7}) (.{1,200})",
+    re.ASCII | re.DOTALL,
 )
 
 
@@ -65,7 +66,10 @@ class Phase(_Model):
 
 
 class CellProfile(_Model):
-    """The times of one bake of a cell; ``cores`` is 0 if unknown. ``phases`` are those of nvcc."""
+    """The times of one bake of a cell; ``cores`` is 0 if unknown. ``phases`` are those of nvcc.
+
+    ``misses``: what the compiler cache did not have, and why: ``OBJECT: REASON``.
+    """
 
     recipe: str
     cell: str
@@ -73,6 +77,7 @@ class CellProfile(_Model):
     steps: tuple[StepTime, ...]
     commands: tuple[Command, ...]
     phases: tuple[Phase, ...] = ()
+    misses: tuple[str, ...] = ()
 
 
 def save(run: Path, recipe: str, cell: str, steps: Iterable[Step]) -> None:
@@ -81,11 +86,13 @@ def save(run: Path, recipe: str, cell: str, steps: Iterable[Step]) -> None:
     Raises OutputError if it cannot be written.
     """
     ran = [step for step in steps if step.label.role is Role.STEP and step.started is not None]
-    cores, commands, phases = 0, [], []
+    cores, commands, phases, misses = 0, [], [], []
     for step in ran:
         for kind, start, seconds, mb, name in _commands(step):
             if kind == "cores":
                 cores = min(int(name), 4096) if name.isdecimal() else 0
+            elif kind == "missed":
+                misses.append(name)
             elif kind == "nvcc":
                 architecture, _, phase = name.partition(" ")
                 phases.append({"architecture": architecture.strip("-"), "name": phase, "seconds": seconds})
@@ -96,7 +103,15 @@ def save(run: Path, recipe: str, cell: str, steps: Iterable[Step]) -> None:
         {"title": step.label.title, "start": step.started, "seconds": step.seconds, "cached": step.cached}
         for step in ran
     ]
-    document = {"recipe": recipe, "cell": cell, "cores": cores, "steps": times, "commands": commands, "phases": phases}
+    document = {
+        "recipe": recipe,
+        "cell": cell,
+        "cores": cores,
+        "steps": times,
+        "commands": commands,
+        "phases": phases,
+        "misses": misses,
+    }
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if commands or not ((old := read(run, cell)) and old.commands):
@@ -111,7 +126,7 @@ def _commands(step: Step) -> Iterable[tuple[str, float, float, int, str]]:
     for line in step.output.timed:
         if match := _COMMAND.fullmatch(line):
             start, seconds = float(match[2]), float(match[3])
-            if match[1] in ("cores", "nvcc") or (first <= start and start + seconds <= last):
+            if match[1] in ("cores", "nvcc", "missed") or (first <= start and start + seconds <= last):
                 yield match[1], start, seconds, int(match[4]), match[5]
 
 

@@ -32,12 +32,14 @@ _TASKS = {
         "dev": Entry("Make an image with the build tools and the project, for a shell.", "bake:COMMANDS"),
         "bake": Entry("Bake several kinds of targets in one run.", "bake:COMMANDS"),
         "profile": Entry("Show where the time of a cell went, and what would help.", "profile:profile"),
+        "why": Entry("Explain what was compiled again: which file or argument differed.", "profile:why"),
     },
     "Release": {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
         "verify": Entry("Compare the wheels of a release with the plan.", "wheels:verify"),
         "gpu-test": Entry("Test wheels on the GPU of this machine.", "wheels:gpu_test"),
         "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
+        "coverage": Entry("Show what a package index lacks, and which releases are new.", "coverage:coverage"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
     },
     "IREE modules": {

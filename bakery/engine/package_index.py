@@ -120,6 +120,15 @@ class _Anchors(HTMLParser):
 def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
     """Return the versions of a distribution that the index offers, oldest first; with ``sdist``, only those with one.
 
+    The rest is as in `files_of`.
+    """
+    files = files_of(index, name, ca_bundle=ca_bundle, timeout_s=timeout_s)
+    return sorted({version for file in files if (version := _version(file, name, sdist=sdist))})
+
+
+def files_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[str]:
+    """Return the names of the files that the index has of a distribution; none if it does not know it.
+
     ``ca_bundle`` is a PEM file, empty for the system's certificates; ``timeout_s`` applies to each part of the answer.
     Raises UnavailableError if the index cannot be reached, or its answer is malformed.
     """
@@ -127,7 +136,7 @@ def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s:
     try:
         context = ssl.create_default_context(cafile=ca_bundle or None) if request.type == "https" else None
         with urllib.request.urlopen(request, timeout=timeout_s, context=context) as reply:
-            files = _names(reply.headers.get_content_type(), reply.read())
+            return _names(reply.headers.get_content_type(), reply.read())
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return []
@@ -136,7 +145,6 @@ def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s:
         raise UnavailableError(
             f"cannot reach the package index for {name}", hint=_REACH, details=[str(error)]
         ) from error
-    return sorted({version for file in files if (version := _version(file, name, sdist=sdist))})
 
 
 def _request(index: Index, name: str) -> urllib.request.Request:

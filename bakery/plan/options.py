@@ -171,6 +171,7 @@ class Ci:
         free_disk: remove preinstalled files first; None if an estimate decides.
         publish: the GitHub environment of trusted publishing; empty for none.
         publish_url: the upload URL; empty for PyPI's.
+        github_release: attach the wheels to the GitHub release of a tag.
         pages: keep a static package index on GitHub Pages.
     """
 
@@ -187,6 +188,7 @@ class Ci:
     attest: bool
     publish: str
     publish_url: str
+    github_release: bool
     pages: bool
 
 

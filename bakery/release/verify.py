@@ -61,7 +61,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
 def assigned(
     plan: Plan, wheels: Sequence[Path]
 ) -> tuple[dict[str, list[Path]], dict[str, list[Cell]], list[str], list[Path]]:
-    """Return cell → its wheels, cell → the others that take its wheels, what is missing, and the wheels left."""
+    """Return cell → its wheels, by their names; cell → the others that take its wheels, what is missing, and the wheels left."""
     cells = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
     kin, left = families(cells), list(wheels)
     found: dict[str, list[Path]] = {}

@@ -88,5 +88,6 @@ DEFAULTS: Mapping[str, Default] = {
     "ci.attest": True,
     "ci.publish": None,
     "ci.publish-url": None,
+    "ci.github-release": False,
     "ci.pages": False,
 }

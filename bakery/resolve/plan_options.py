@@ -78,6 +78,7 @@ def workflow_settings(settings: Settings) -> Ci:
         attest=settings.flag("ci.attest"),
         publish=publish,
         publish_url=settings.text("ci.publish-url"),
+        github_release=settings.flag("ci.github-release"),
         pages=settings.flag("ci.pages"),
     )
 
@@ -85,7 +86,7 @@ def workflow_settings(settings: Settings) -> Ci:
 def workflow_of_jobs(written: models.Ci) -> Ci:
     """Return the settings of the workflow of IREE modules, which publishes nothing."""
     silent = written.model_copy(
-        update={"publish": None, "gpu_runner": None, "publish_url": None, "pages": None, "compiler_cache": None}
+        update=dict.fromkeys(("publish", "publish_url", "pages", "compiler_cache", "github_release", "gpu_runner"))
     )
     return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(silent, "ci."))}, (), {}, {}))
 

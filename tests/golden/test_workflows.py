@@ -37,7 +37,7 @@ Golden = Callable[[Path, str], None]
 # The version stands still here, so that a release changes no golden file.
 PLAIN = Ci(install="wheel-bakery==1.0")
 VARIANTS = {
-    "ujson-release": ("ujson", Ci(install="wheel-bakery==1.0", publish="pypi", pages=True)),
+    "ujson-release": ("ujson", Ci(install="wheel-bakery==1.0", publish="pypi", github_release=True, pages=True)),
     "jaxmg-index": ("jaxmg", Ci(install="wheel-bakery==1.0", pages=True, attest=False, cache="none")),
     "ujson-store": (
         "ujson",
@@ -200,11 +200,12 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
         "wheels": {"contents": "read"},
         "attest": {"attestations": "write", "id-token": "write"},
         "publish": {"id-token": "write"},
+        "release": {"contents": "write"},
         "pages": {"pages": "write", "id-token": "write"},
     }
     assert rights == {name: known[name] for name in rights}
     # Who may publish runs nothing of the project.
-    for name in ("attest", "publish", "pages"):
+    for name in ("attest", "publish", "release", "pages"):
         steps = document["jobs"].get(name, {"steps": []})["steps"]
         assert not any(step.get("uses", "").startswith("actions/checkout@") for step in steps)
 

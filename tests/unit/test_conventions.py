@@ -26,6 +26,7 @@ CONSOLE = ("build/display.py", "iree/report")
 """Modules outside of the command that make tables and live displays with rich."""
 
 ENVIRONMENT = {
+    "api.py",
     "core/git.py",
     "engine/debian_packages.py",
     "engine/debian_rootfs.py",
@@ -33,7 +34,9 @@ ENVIRONMENT = {
     "engine/paths.py",
     "engine/private_engine.py",
 }
-"""Modules outside of the command that read os.environ: clients of docker, git and apt inherit it."""
+"""Modules outside of the command that read os.environ: clients of docker, git and apt inherit it.
+
+The library is used without the command; `environ` replaces it there."""
 
 FORBIDDEN = {"print", "exit", "quit", "sys.exit", "os._exit", "os.getenv"}
 

@@ -75,7 +75,7 @@ def _check_pin(
     newest = max(needed.values(), default=Version("0"))
     if not pins:
         yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file)
-    elif any(map(torch_abi.is_cxx, names)) and _takes_several(pins):
+    elif not expected.torch_abi and any(map(torch_abi.is_cxx, names)) and _takes_several(pins):
         text = f"calls torch's C++ interface, but accepts several releases: {', '.join(map(str, pins))}"
         yield Finding("framework-pin", severity, text, file)
     elif not any(item.specifier or item.url for item in pins):

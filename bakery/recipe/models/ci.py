@@ -87,6 +87,8 @@ class Ci(Model):
     index."""
     publish_url: WorkflowLine | None = Field(default=None, examples=["https://test.pypi.org/legacy/"])
     """The upload URL of the package index, if it is not PyPI."""
+    github_release: StrictBool | None = None
+    """Attach all wheels to the GitHub release of the tag, which is created if there is none. Files are never replaced."""
     pages: StrictBool | None = None
     """Keep a static package index on GitHub Pages. Each release adds its wheels with a local version, or all its wheels
     if none has one."""

@@ -153,6 +153,7 @@ def test_times_of_a_step_are_kept_out_of_its_output(tmp_path: Path) -> None:
         timed("other", 1, 1, "kind"),
         "bakery: timed compile nan 1.000 0 number\n",
         "bakery: timed compile 1e300 1.000 0 number\n",
+        timed("missed", 0, 0, "x" * 201),
         timed("compile", 1, 1, "x" * 201),
         timed("compile", 1, 1, ""),
     ],

@@ -65,13 +65,13 @@ def test_settings_that_contradict_each_other(tmp_path: Path, text: str, message:
 
 
 def test_the_job_runs_before_everything_is_published(tmp_path: Path) -> None:
-    planned(tmp_path, RECIPE + '[ci]\ngpu-runner = "gpu-t4"\npublish = "pypi"\npages = true\n')
+    planned(tmp_path, RECIPE + '[ci]\ngpu-runner = "gpu-t4"\npublish = "pypi"\npages = true\ngithub-release = true\n')
     result = CliRunner().invoke(app, ["-C", str(tmp_path), "generate"])
     assert result.exit_code == 0, result.output
     text = (tmp_path / ".github/workflows/bakery-demo.yml").read_text()
     assert "runs-on: gpu-t4" in text
     assert "verify --require-gpu-test" in text
-    assert text.count("needs: [wheels, gpu-test") == 3
+    assert text.count("needs: [wheels, gpu-test") == 4
 
 
 def record_of(plan: Plan, wheel: Path, **changes: Json) -> Path:

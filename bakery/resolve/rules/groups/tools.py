@@ -23,9 +23,10 @@ _PY_API = "wheel.py-api"
     "sccache-cuda",
     "sccache supports the CUDA release",
     why="sccache runs each step of nvcc itself and expects files that newer releases of nvcc name differently. The "
-    "newest release in the package index is 0.16.0.",
-    fix="use Bakery's ccache (compiler-cache = 'ccache'), or require sccache>=0.18",
-    source="sccache 0.16.0 tested with CUDA 13.0 and 13.5; mozilla/sccache#2722",
+    "newest release in the package index is 0.16.0. 0.18.0 knows these names, but still fails for architectures from 9.0 "
+    "on that are listed with PTX only (90-virtual): nvcc then runs ptxas as a check that writes no file.",
+    fix="use Bakery's ccache (compiler-cache = 'ccache'), or require sccache>=0.18 and list no architecture with PTX only",
+    source="sccache 0.16.0 tested with CUDA 13.0 and 13.5; mozilla/sccache#2722, #2862, pytorch/pytorch#190832",
 )
 def _sccache(case: Case) -> Iterator[str]:
     texts = [case.environment.get(name, "") for name in _LAUNCHERS]
