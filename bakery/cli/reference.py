@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bakery.cli import options
+from bakery.cli.command_group import COMPLETE, PROGRAM
 from bakery.cli.console import echo, echo_json, err, out
 from bakery.core.errors import UsageError
 
@@ -19,6 +20,14 @@ class Document(StrEnum):
     LOCK = "lock"
     JOB = "job"
     MODULE = "module"
+
+
+class Shell(StrEnum):
+    """The shells with completion."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
 
 
 def gpus(
@@ -109,3 +118,13 @@ def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] =
     from bakery.cli.json_schema import schema_text
 
     echo(schema_text(what).rstrip("\n"))
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+    """Print a script that makes a shell complete commands, options, recipes, cells and variables.
+
+    Example: eval "$(wheel-bakery completion bash)"
+    """
+    from typer._completion_shared import get_completion_script
+
+    echo(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETE, shell=shell.value))
