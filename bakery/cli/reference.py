@@ -17,6 +17,7 @@ class Document(StrEnum):
     """The kinds of files with a schema."""
 
     RECIPE = "recipe"
+    PYPROJECT = "pyproject"
     LOCK = "lock"
     JOB = "job"
     MODULE = "module"
@@ -111,7 +112,7 @@ def explain(
 
 
 def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:
-    """Print the JSON schema of a recipe, a lock file, an IREE job or the record of a module.
+    """Print the JSON schema of a recipe, a pyproject.toml with one, a lock file, an IREE job or the record of a module.
 
     Example: wheel-bakery schema job > job.schema.json
     """
