@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine wheel test check pins fuzz bench proof clean
+.PHONY: help setup engine wheel test check docs pins fuzz bench proof clean
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -46,6 +46,9 @@ check: setup ## Format, lint, types, drift of generated files, unit and golden t
 test: check engine ## All tests, up to real bakes on a real engine
 	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract
 
+docs: setup ## Build the documentation site into site/, and check its links; needs no network
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir site
+
 pins: setup ## Refresh the images that short names of bases stand for, from the newest cibuildwheel
 	@folder=$$(mktemp -d) && $(RUN) -m pip download --quiet --no-deps --dest "$$folder" cibuildwheel && \
 		$(RUN) -m bakery.toolchains.facts.pin_images "$$folder"/*.whl; rm -r "$$folder"
@@ -71,4 +74,4 @@ proof: engine ## What make check and make test only sample, and slow proofs: bef
 	$(VENV)/bin/pytest -m 'proof or hypothesis' --hypothesis-profile=proof tests
 
 clean: ## Remove what was built; the engine, its images and caches stay
-	rm -rf dist wheels build .bakery .mypy_cache .pytest_cache .ruff_cache .hypothesis $(VENV)
+	rm -rf dist wheels build site .bakery .mypy_cache .pytest_cache .ruff_cache .hypothesis $(VENV)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bakery.build.buildx.progress import Step
 from bakery.build.buildx.rawjson import TIMED, Role
+from bakery.build.run_folders import kept_runs
 from bakery.core.errors import OutputError, UsageError
 from bakery.core.files import read_plain
 
@@ -135,7 +136,7 @@ def find(root: Path, recipe: str, cell: str) -> tuple[CellProfile, Path, bool]:
 
     Without any such profile, the newest one. Raises UsageError if no kept run baked the cell.
     """
-    found = [(run, profile) for run in _runs(root) if (profile := read(run, cell)) and profile.recipe == recipe]
+    found = [(run, profile) for run in kept_runs(root) if (profile := read(run, cell)) and profile.recipe == recipe]
     if not found:
         raise UsageError(
             f"no kept run has times of {cell}", hint=f"bake it: wheel-bakery wheel --rebuild --only '{cell}'"
@@ -157,12 +158,3 @@ def beside(run: Path, profile: CellProfile) -> list[CellProfile]:
     names = sorted(path.stem for path in (run / FOLDER).glob("*.json"))[:256]
     others = (read(run, name) for name in names if name != profile.cell)
     return [other for other in others if other and other.recipe == profile.recipe]
-
-
-def _runs(root: Path) -> list[Path]:
-    """Return the folders of kept runs, the newest first."""
-    folder = root / ".bakery" / "runs"
-    if not folder.is_dir():
-        return []
-    runs = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
-    return sorted(runs, key=lambda path: (path.stat().st_mtime, path.name), reverse=True)

@@ -48,6 +48,15 @@ def run_folder(root: Path, *, keep: int = MAX_RUNS) -> Iterator[Path]:
         os.close(handle)
 
 
+def kept_runs(root: Path) -> list[Path]:
+    """Return the folders of the runs that are kept, the newest first."""
+    folder = root / ".bakery" / "runs"
+    if not folder.is_dir():
+        return []
+    runs = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    return sorted(runs, key=lambda path: (path.stat().st_mtime, path.name), reverse=True)
+
+
 def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
     """Refuse links in a path of the project ``root``: a checkout may contain links to anywhere.
 

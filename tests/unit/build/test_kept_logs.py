@@ -1,0 +1,86 @@
+"""``logs``: which logs of the kept runs are printed, and which of their lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bakery.cli.app import app
+
+COMPILE = "# [compile 1/1] RUN make\na.c:1:1: error: no\n# [not a step] of a tool\n# exit code: 1\n"
+LOG = f"# [system 1/1] RUN apt\n# CACHED\n{COMPILE}# [wheel-cp311 demo-test 2/2] RUN pytest\nok\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a project with two runs: cp313 failed in the older one, cp311 was baked in both."""
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
+    (tmp_path / "bakery.toml").write_text('name = "demo"\n[matrix]\npython = ["3.11", "3.13"]\n')
+    runs = {
+        "1": {"wheel-cp311": ("done", "old\n"), "wheel-cp313": ("failed", LOG)},
+        "2": {"wheel-cp311": ("done", LOG)},
+        # A run with nothing to bake has no logs.
+        "3": {},
+    }
+    for number, targets in runs.items():
+        run = tmp_path / ".bakery" / "runs" / number
+        (run / "logs").mkdir(parents=True)
+        for name, (_, text) in targets.items():
+            (run / "logs" / f"{name}.log").write_text(text)
+        rows = [{"name": name, "result": result} for name, (result, _) in targets.items()]
+        (run / "report.json").write_text(json.dumps({"recipe": "demo", "targets": rows}))
+        os.utime(run, (int(number), int(number)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def logs(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["logs", *arguments])
+    assert not result.exception, result.exception
+    return result.stdout
+
+
+def test_the_newest_log_of_a_cell(project: Path) -> None:
+    assert logs("cp311") == LOG
+    assert logs("cp313") == LOG
+    assert logs() == LOG
+    os.utime(project / ".bakery" / "runs" / "1", (9, 9))
+    assert logs("cp311") == "old\n"
+    # The log of the cell that failed, and no other one.
+    assert logs() == LOG
+
+
+def test_the_steps_of_a_stage(project: Path) -> None:
+    assert logs("cp311", "--step", "compile") == COMPILE
+    assert logs("cp311", "--step", "test") == "# [wheel-cp311 demo-test 2/2] RUN pytest\nok\n"
+
+
+def test_a_run_that_was_killed_has_logs_too(project: Path) -> None:
+    for report in project.glob(".bakery/runs/*/report.json"):
+        report.unlink()
+    assert logs("cp313") == LOG
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["cp399"], "no kept run has a log of cp399", "there are logs of wheel-cp311, wheel-cp313"),
+        (["cp311", "--step", "repair"], "the run has no step of repair", "it has system, compile, demo-test"),
+    ],
+)
+def test_what_there_is_instead(project: Path, arguments: list[str], message: str, hint: str) -> None:
+    error = CliRunner().invoke(app, ["logs", *arguments]).exception
+    assert str(error) == message
+    assert getattr(error, "hint", "") == hint
+
+
+def test_links_are_not_read(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("own")
+    log = project / ".bakery" / "runs" / "2" / "logs" / "wheel-cp311.log"
+    log.unlink()
+    log.symlink_to(tmp_path / "own.txt")
+    assert logs("cp311") == "old\n"
