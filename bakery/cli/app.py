@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli.command_group import SETTINGS, Entry, group_of
+from bakery.cli.command_group import COMPLETE, PROGRAM, SETTINGS, Entry, group_of
 from bakery.cli.failures import failures
 from bakery.core.errors import InterruptedBake
 
@@ -52,6 +52,7 @@ _TASKS = {
         "rules": Entry("List the rules that every plan is checked against.", "reference:rules"),
         "explain": Entry("Explain a rule: what must hold, why, and how to fix it.", "reference:explain"),
         "schema": Entry("Print a JSON schema, for editors.", "reference:schema"),
+        "completion": Entry("Print the completion script of a shell.", "reference:completion"),
     },
     "Set up the machine": {
         "doctor": Entry("Check what a bake needs: engine, disk, memory, networks.", "engine:doctor"),
@@ -100,7 +101,11 @@ def main() -> None:
     try:
         with failures():
             try:
-                app()
+                if COMPLETE in os.environ:
+                    from typer._completion_classes import completion_init
+
+                    completion_init()
+                app(prog_name=PROGRAM if COMPLETE in os.environ else None)
             except _Signal as name:
                 hint = "the output folder has complete wheels only"
                 raise InterruptedBake(f"interrupted by {name}", hint=hint) from None
