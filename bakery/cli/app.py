@@ -38,6 +38,7 @@ _TASKS = {
     "Release": {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
         "verify": Entry("Compare the wheels of a release with the plan.", "wheels:verify"),
+        "gpu-test": Entry("Test wheels on the GPU of this machine.", "wheels:gpu_test"),
         "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
         "coverage": Entry("Show what a package index lacks, and which releases are new.", "coverage:coverage"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
