@@ -25,6 +25,7 @@ from bakery.audit.variant import dialects
 from bakery.core.errors import AuditError, OutputError
 from bakery.release.index.store import NewWheel, extend
 from bakery.release.variants import make_variants
+from bakery.release.verify import verify
 
 NOW = "2026-01-02T03:04:05.000006Z"
 PYTHON = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -170,3 +171,19 @@ def test_refuses_variants_with_one_name_and_variants_of_variants(
         make_variants(variants, tmp_path, tmp_path, "uv")
     assert "is a variant already" in str(caught.value.details)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_verify_compares_a_variant_with_its_plain_wheel(
+    wheels: tuple[Path, ...], variants: tuple[Path, ...], tmp_path: Path
+) -> None:
+    other = plain(tmp_path, "1cu128", ("sm_80",), 128, (8, 7))
+    for given, fault in (
+        ([], "its plain wheel is not among the wheels"),
+        ([other], "has other files than its plain wheel"),
+        ([wheels[0]], ""),
+    ):
+        with pytest.raises(AuditError) as caught:
+            verify((), [*given, variants[0]], tmp_path / "audited")
+        # Without a plan, the plain wheel itself is always refused.
+        faults = [text for text in caught.value.details if text.startswith(variants[0].name)]
+        assert [fault in text for text in faults] == ([True] if fault else [])
