@@ -787,7 +787,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = site / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+    # Libraries of other packages are looked for in every folder of packages: there is none but this.
+    monkeypatch.setattr(sys, "path", [str(site), *(item for item in sys.path if not item.endswith("-packages"))])
     return tmp_path
 
 
