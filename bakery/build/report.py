@@ -44,6 +44,7 @@ class TargetReport:
         left: nodes that failed while they baked it.
         cache: errors of its layer cache, which fail no build.
         wheel_of: the cell whose wheel this one takes, without ``wheel.abi3``; empty for its own.
+        memory: MB that its cell needed at most; 0 if unknown.
         compiled: compilations with a compiler cache, and hits of these; None if nothing was compiled.
     """
 
@@ -62,6 +63,7 @@ class TargetReport:
     cache: tuple[str, ...] = ()
     compiled: tuple[int, int] | None = None
     wheel_of: str = ""
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,16 @@ class RunReport:
             "output": str(self.output),
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),
+            "failures": [
+                {
+                    "cell": failure.cell,
+                    "message": failure.error.message,
+                    "details": list(failure.error.details),
+                    "hint": advice(failure.error) or failure.error.hint or "",
+                    "log": str(log_of(failure.error) or ""),
+                }
+                for failure in self.failures
+            ],
             "targets": [
                 {
                     "name": target.name,
@@ -148,6 +160,7 @@ class RunReport:
                     "tries": target.tries,
                     "node": target.node,
                     "wheel_of": target.wheel_of,
+                    "memory": target.memory,
                     "left": list(target.left),
                     "cache_troubles": list(target.cache),
                     "compiler_cache": None

@@ -33,6 +33,7 @@ _TASKS = {
         "bake": Entry("Bake several kinds of targets in one run.", "bake:COMMANDS"),
         "profile": Entry("Show where the time of a cell went, and what would help.", "profile:profile"),
         "logs": Entry("Print the log of the last run, or of one of its steps.", "logs:logs"),
+        "report": Entry("Write the HTML page of a run: results, times, failures.", "report:report"),
         "why": Entry("Explain what was compiled again: which file or argument differed.", "profile:why"),
     },
     "Release": {
