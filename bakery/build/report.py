@@ -79,7 +79,7 @@ class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
-    about several wheels together.
+    about several wheels together. ``started``: when the first cell could start, in seconds since 1970.
     """
 
     recipe: str
@@ -91,6 +91,7 @@ class RunReport:
     stopped: str = ""
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    started: float = 0.0
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -137,6 +138,7 @@ class RunReport:
             "recipe": self.recipe,
             "succeeded": self.succeeded,
             "stopped": self.stopped,
+            "started": round(self.started, 3),
             "seconds": round(self.seconds, 3),
             "output": str(self.output),
             "printed_secrets": list(self.printed),

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import cast
 
-from bakery.build.cell_profile import CellProfile, Command, read
+from bakery.build.cell_profile import CellProfile, Command, StepTime, read
 from bakery.build.kept_logs import lines
 from bakery.build.run_folders import kept_runs
 from bakery.core.errors import OutputError
@@ -98,7 +98,7 @@ def data(run: Path, report: Document) -> Document:
         "run": run.name,
         "failures": _failures(run, cast("list[Document]", report.get("failures", []))),
         "previous": _previous(run, report),
-        **_timeline(profiles),
+        **_timeline(profiles, cast("float", report.get("started", 0.0))),
     }
 
 
@@ -146,29 +146,31 @@ def _previous(run: Path, report: Document) -> Json:
     return None
 
 
-def _timeline(profiles: Sequence[CellProfile]) -> Document:
-    """Return the steps and the slowest compiles of each cell, in seconds since the first step."""
-    timed = [
-        (step.start, step.start + step.seconds) for profile in profiles for step in profile.steps if not step.cached
-    ]
-    zero, end = min((start for start, _ in timed), default=0.0), max((end for _, end in timed), default=0.0)
+def _timeline(profiles: Sequence[CellProfile], started: float) -> Document:
+    """Return the steps and the slowest compiles of each cell, in seconds since the run started."""
+    # BuildKit also tells of steps that ended before the run: what it kept in memory.
+    ran = {profile.cell: [step for step in profile.steps if _ran(step, started)] for profile in profiles}
+    every = [step for steps in ran.values() for step in steps]
+    zero = started or min((step.start for step in every), default=0.0)
+    end = max((step.start + step.seconds for step in every), default=zero)
     titles: dict[str, int] = {}
     owners: dict[tuple[str, float], int] = {}
     cells: list[Json] = []
     for number, profile in enumerate(profiles):
         steps: list[Json] = []
-        for step in sorted((step for step in profile.steps if not step.cached), key=lambda step: step.start):
+        for step in sorted(ran[profile.cell], key=lambda step: step.start):
             title = titles.setdefault((step.work or step.title)[:_LONGEST_TITLE], len(titles))
             # BuildKit runs a step once for all bakes that need it, and tells each of them the same times.
             owner = owners.setdefault((step.title, round(step.start, 3)), number)
             shared = owner if owner != number else -1
-            steps.append([title, round(step.start - zero, 2), round(step.seconds, 2), shared])
+            first, last = max(0.0, step.start - zero), step.start + step.seconds - zero
+            steps.append([title, round(first, 2), round(last - first, 2), shared])
         slowest = sorted(_compiles(profile), key=lambda command: -command.seconds)[:_SLOWEST]
         cells.append(
             {
                 "name": profile.cell,
                 "steps": steps,
-                "cached": sum(step.cached for step in profile.steps),
+                "cached": len(profile.steps) - len(steps),
                 "slowest": [
                     [command.name, round(command.start - zero, 2), round(command.seconds, 2), command.mb]
                     for command in slowest
@@ -184,6 +186,10 @@ def _timeline(profiles: Sequence[CellProfile]) -> Document:
             "counts": _running([item for profile in profiles for item in _compiles(profile)], zero, end),
         },
     }
+
+
+def _ran(step: StepTime, started: float) -> bool:
+    return not step.cached and step.start + step.seconds >= started
 
 
 def _compiles(profile: CellProfile) -> list[Command]:

@@ -22,7 +22,7 @@ function duration(seconds) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-const megabytes = (bytes) => `${(bytes / 1e6).toFixed(2)} MB`;
+const megabytes = (bytes) => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(2)} MB`);
 const percent = (part, all) => `${Math.round((100 * part) / all)} %`;
 const sum = (items, value) => items.reduce((total, item) => total + value(item), 0);
 
@@ -61,7 +61,7 @@ function table(caption, columns, rows) {
   );
   body.append(...nodes.values());
   const head = element("thead", {}, element("tr", {}, ...heads));
-  const box = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption });
+  const box = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}` });
   box.append(element("table", {}, head, body));
   return { box, nodes };
 }
@@ -120,7 +120,7 @@ function targets() {
   const about = (row) => row.wheels.map((wheel) => wheel.path.split("/").pop()).join("\n") ||
     row.reason || (row.wheel_of ? `the wheel of ${row.wheel_of}` : "");
   const columns = [
-    { title: "Target", value: (row) => row.name },
+    { title: "Target", class: "name", value: (row) => row.name },
     { title: "Result", value: (row) => row.result, node: (row) => element("span", { class: `result ${row.result}`, text: row.result }) },
     { title: "Time", class: "number", value: (row) => row.seconds, text: (row) => (row.tries ? duration(row.seconds) : "–") },
     { title: "Cached", class: "number", value: (row) => (row.steps ? row.cached / row.steps : -1), text: (row) => (row.steps ? `${row.cached}/${row.steps}` : "–") },
@@ -161,11 +161,12 @@ function running(length) {
   const path = document.createElementNS(space, "path");
   path.setAttribute("d", `M0 100${steps.join("")}V100Z`);
   chart.append(path);
-  const cores = data.running.cores ? ` on ${data.running.cores} cores` : "";
-  return [element("p", { class: "legend", text: `Compilers running at once: at most ${most}${cores}` }), chart];
+  const cores = data.running.cores ? ` of ${data.running.cores} cores` : "";
+  return element("div", { class: "lane chart" }, element("span", { text: "Compilers running" }), chart,
+    element("span", { class: "time", text: `≤ ${most}${cores}` }));
 }
 
-function steps(cell, length) {
+function steps(cell) {
   const rows = cell.steps.map(([title, start, seconds, owner]) => ({ title: data.titles[title], start, seconds, owner }));
   const columns = [
     { title: "Step", class: "wide", value: (row) => row.title },
@@ -185,12 +186,13 @@ function steps(cell, length) {
     ];
     parts.push(table(`Slowest compiles of ${cell.name}`, about, files).box);
   }
-  return element("div", { class: "detail" }, ...parts);
+  return element("div", { class: "detail" }, element("h3", { text: cell.name }), ...parts);
 }
 
 function timeline() {
   if (!data.cells.length) return;
   const length = data.length || 1;
+  const panel = element("div", { class: "panel", "aria-live": "polite" });
   const lanes = data.cells.map((cell) => {
     const track = element("span", { class: "track" });
     for (const [title, start, seconds, owner] of cell.steps) {
@@ -206,19 +208,19 @@ function timeline() {
     const lane = element("button", { type: "button", class: "lane", "aria-expanded": "false" },
       element("span", { class: "name", text: cell.name }), track,
       element("span", { class: "time", text: cell.steps.length ? duration(last - first) : "cached" }));
-    let detail = null;
     lane.addEventListener("click", () => {
       const open = lane.getAttribute("aria-expanded") === "true";
+      lanes.forEach((other) => other.setAttribute("aria-expanded", "false"));
       lane.setAttribute("aria-expanded", String(!open));
-      if (!detail) lane.after((detail = steps(cell, length)));
-      detail.hidden = open;
+      panel.replaceChildren(...(open ? [] : [steps(cell)]));
     });
     return lane;
   });
   const key = (kind, text) => element("span", {}, element("span", { class: `key ${kind}` }), text);
   const legend = element("div", { class: "legend" }, key("", "compile"), key("shared", "a step that another cell runs"), key("other", "other steps"));
-  const parts = data.running.counts.length ? running(length) : [];
-  section("timeline", "Timeline", ...parts, legend, element("div", { class: "lanes" }, ...lanes));
+  const parts = data.running.counts.length ? [running(length)] : [];
+  const about = element("p", { class: "dim", text: `${duration(length)} from left to right. Choose a cell to see its steps.` });
+  section("timeline", "Timeline", about, legend, ...parts, element("div", { class: "lanes" }, ...lanes), panel);
 }
 
 function warnings() {
@@ -248,7 +250,7 @@ function comparison() {
   const bytes = ({ row, old }) => (size(row) && old.size ? size(row) - old.size : 0);
   const sign = (value, text) => (value ? `${value > 0 ? "+" : "−"}${text}` : "–");
   const columns = [
-    { title: "Target", value: ({ row }) => row.name },
+    { title: "Target", class: "name", value: ({ row }) => row.name },
     { title: "Result", value: ({ row, old }) => (row.result === old.result ? row.result : `${old.result} → ${row.result}`) },
     { title: "Time", class: "number", value: time, node: (item) => change(time(item), sign(time(item), duration(Math.abs(time(item))))) },
     { title: "Size", class: "number", value: bytes, node: (item) => change(bytes(item), sign(bytes(item), `${Math.abs(bytes(item)).toLocaleString("en")} bytes`)) },
