@@ -43,7 +43,7 @@ def open_shell(root: Path, plan: Plan, cell: Cell, at: str, options: Options, en
     Raises UsageError if the cell has no such step, and EngineError if there was no shell.
     """
     stage, kind = _stage(plan, cell, at)
-    plan = replace(plan, stages=tuple(_before(item) if item is stage else item for item in plan.stages))
+    plan = replace(plan, stages=tuple(before(item) if item is stage else item for item in plan.stages))
     options = replace(options, groups=(str(kind),), only=(cell.id,))
     with ExitStack() as resources:
         context = BakeContext(
@@ -89,15 +89,17 @@ def _runs(stage: Stage) -> list[Run]:
     return [step for step in stage.steps if isinstance(step, Run)]
 
 
-def _before(stage: Stage) -> Stage:
+def before(stage: Stage) -> Stage:
     """Return a stage whose last command is not run, but written into the history of the shell."""
     run = _runs(stage)[-1]
     commands = [shell_text(command) for command in run.commands]
-    is_one_line = not any("\n" in command for command in commands)
-    text = " && ".join(commands) if is_one_line else "set -eu\n" + "\n".join(commands)
-    history = text if is_one_line else f"sh {_SCRIPT}"
-    write = f"printf '%s\\n' {shlex.quote(text)} > {_SCRIPT}; printf '%s\\n' {shlex.quote(history)} >> ~/.bash_history"
-    asks = replace(run, commands=(Script(f"{write}; exit {_FAILS}"),))
+    if any("\n" in command for command in commands):
+        script = "set -eu\n" + "\n".join(commands)
+        write, history = f"printf '%s\\n' {shlex.quote(script)} > {_SCRIPT}; ", f"sh {_SCRIPT}"
+    else:
+        write, history = "", " && ".join(commands)
+    text = f"{write}printf '%s\\n' {shlex.quote(history)} >> ~/.bash_history; exit {_FAILS}"
+    asks = replace(run, commands=(Script(text),))
     return replace(stage, steps=tuple(asks if step is run else step for step in stage.steps))
 
 
@@ -116,7 +118,7 @@ def _debug(request: BakeRequest, target: Target, stage: str) -> None:
     if shown.returncode:
         raise EngineError("buildx cannot read the bake file", details=shown.stderr.splitlines()[-5:])
     argv = debug_argv(call, json.loads(shown.stdout)["target"][target.name], stage, request.builder)
-    done = subprocess.run(argv, cwd=request.root, env=environment, check=False, stderr=None)
+    done = subprocess.run(argv, cwd=request.root, env=environment, check=False)
     # The debugger ends with the failure of the step.
     if done.returncode not in (0, 1):
         raise EngineError(f"the debugger of buildx ended with exit code {done.returncode}", hint="wheel-bakery doctor")
