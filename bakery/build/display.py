@@ -14,13 +14,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bakery.build.buildx.progress import Board, Event, Listener, StepFinished, StepStarted, TargetState, TextLine
+from bakery.build.buildx.progress import Board, Event, Listener, Step, StepFinished, StepStarted, TargetState, TextLine
 from bakery.core.durations import duration
 from bakery.core.errors import UsageError
 
 REDRAWS_PER_S = 8
 _NARROW = 100
 """Columns below which the output of steps is not shown."""
+
+_BAR = 12
+"""The columns of the bar of a compile."""
 
 _LOOKS = {
     "waiting": ("·", "dim"),
@@ -79,8 +82,12 @@ class LiveDisplay(Listener):
         room = len(states) if self._ended else max(3, self._console.size.height - 2)
         shown, hidden = _fit(states, room)
         table = self._table()
+        first: dict[str, str] = {}
+        for state in states:
+            if step := state.running:
+                first.setdefault(step.digest, state.name)
         for state in shown:
-            table.add_row(*self._row(state))
+            table.add_row(*self._row(state, first))
         if hidden:
             table.add_row("", Text(f"… and {hidden} more", style="dim"))
         return table
@@ -100,14 +107,31 @@ class LiveDisplay(Listener):
     def _wide(self) -> bool:
         return self._console.width >= _NARROW
 
-    def _row(self, state: TargetState) -> list[RenderableType]:
+    def _row(self, state: TargetState, first: Mapping[str, str]) -> list[RenderableType]:
+        """Return the cells of a row; ``first``: the digest of a running step → the first target that needs it."""
         look = self._look(state)
         mark, style = _LOOKS[look]
-        title = "done" if look == "done" else state.current.label.title if state.current else "waiting"
         elapsed = duration(state.elapsed(self._clock())) if state.started_at is not None else ""
         cached = f"{state.cached}/{state.total} cached" if state.total else ""
-        row = [Text(mark, style), Text(state.name, "bold"), Text(title), Text(elapsed), Text(cached, "dim")]
+        row = [Text(mark, style), Text(state.name, "bold"), self._doing(state, look, first), Text(elapsed)]
+        row.append(Text(cached, "dim"))
         return [*row, Text(state.last_line)] if self._wide else [*row]
+
+    def _doing(self, state: TargetState, look: str, first: Mapping[str, str]) -> Text:
+        if look == "done":
+            return Text("cached" if state.is_cached else "done")
+        if look == "failed" and state.failure:
+            return Text(state.failure.work)
+        step = state.running or state.current
+        if step is None:
+            return Text("waiting")
+        if first.get(step.digest, state.name) != state.name:
+            return Text(f"{step.work}: waits for {first[step.digest]}")
+        counter = step.counter
+        if step.running and counter and counter[1]:
+            filled = min(_BAR, _BAR * counter[0] // counter[1])
+            return Text.assemble(_work(step), " ", ("━" * filled, "cyan"), ("━" * (_BAR - filled), "dim"))
+        return Text(step.work)
 
     def _look(self, state: TargetState) -> str:
         if state.failure:
@@ -135,13 +159,14 @@ def _fit(states: Sequence[TargetState], room: int) -> tuple[list[TargetState], i
     return [state for state in states if state.name in chosen], len(states) - len(chosen)
 
 
-HEARTBEAT_S = 30.0
+HEARTBEAT_S = 20.0
 """Seconds without a line after which a plain display shows what is running."""
 
-MOMENT_S = 2.0
-"""Seconds after which a running step gets a line."""
+SHORTEST_S = 1.0
+"""Steps of fewer seconds have no line in a plain display."""
 
-MAX_TITLE_CHARACTERS = 80
+MOST_RUNNING = 8
+"""Lines about running steps at a time."""
 
 
 class RawDisplay(Listener):
@@ -160,53 +185,67 @@ class RawDisplay(Listener):
 
 
 class PlainDisplay(Listener):
-    """Prints a line when a step ends, and in between while it runs."""
+    """Prints a line for each step that took more than a second, and for each result.
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        folds: GitHub shows the lines folded.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic, *, folds: bool = False) -> None:
         self._console = console
         self._clock = clock
+        self._folds = folds
         self._board = Board(())
         self._spoke_at = clock()
         self._width = 0
-        self._begun: dict[StepStarted, float] = {}
         self._ends: dict[str, set[float]] = {}
+        self._exported: set[str] = set()
+        self._cells: dict[str, str] = {}
 
     def start(self, board: Board) -> None:
         """Start; names get one width, so that steps are in one column."""
         self._board = board
         self._spoke_at = self._clock()
         names = list(board.targets)
-        more = len(f" +{len(names) - 1}") if len(names) > 1 else 0
-        self._width = min(40, max((len(name) for name in names), default=0) + more)
+        self._width = min(40, max((len(name) for name in names), default=0))
+        if self._folds:
+            self._console.out(f"::group::steps of {len(names)} targets", highlight=False)
 
     def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Show the steps that ended; store those that started."""
+        """Show the steps and the targets that ended."""
         for event in events:
-            match event:
-                case StepStarted(digest=digest):
-                    if not digest or digest not in self._ends:
-                        self._begun[event] = self._clock()
-                case StepFinished(targets, title):
-                    self._forget(title, targets)
-                    if not self._is_repeated(event):
-                        self._say(targets, title, _end(event))
+            if isinstance(event, StepStarted | StepFinished):
+                self._cells |= dict.fromkeys(event.targets, cell)
+            if isinstance(event, StepFinished) and not self._is_repeated(event):
+                if event.error:
+                    self._say(event.targets[0], event.work, f"FAILED  {duration(event.seconds)}")
+                elif not event.cached and event.seconds > SHORTEST_S:
+                    self._say(event.targets[0], event.work, duration(event.seconds))
+        for state in self._board.targets.values():
+            if state.exported and state.name not in self._exported:
+                self._exported.add(state.name)
+                self._say(state.name, "cached" if state.is_cached else "done", whole=True)
 
     def tick(self) -> None:
-        """Show steps that run longer than `MOMENT_S`, and running ones if nothing was shown for `HEARTBEAT_S`."""
+        """Show what runs if nothing was shown for `HEARTBEAT_S`."""
         now = self._clock()
-        shown: set[str] = set()
-        for event in [event for event, at in self._begun.items() if now - at >= MOMENT_S]:
-            del self._begun[event]
-            if not event.digest or event.digest not in shown:
-                self._say(event.targets, event.title)
-            shown.add(event.digest)
         if now - self._spoke_at < HEARTBEAT_S:
             return
-        running = [state for state in self._board.targets.values() if state.finished_at is None and state.current]
-        for state in running:
-            self._say((state.name,), _title(state), f"still running, {duration(state.elapsed(now))}")
+        running: dict[str, tuple[Step, list[str]]] = {}
+        for state in self._board.targets.values():
+            if state.finished_at is None and (step := state.running):
+                running.setdefault(step.digest, (step, []))[1].append(state.name)
+        for step, targets in list(running.values())[:MOST_RUNNING]:
+            self._say(targets[0], _work(step), f"running for {duration(now - (step.seen_at or now))}")
+        if len(running) > MOST_RUNNING:
+            self._say("", f"… and {len(running) - MOST_RUNNING} more")
         if not running:
-            self._say(("",), "waiting for the engine")
+            self._say("", "waiting for the engine")
+
+    def finish(self) -> None:
+        """End the group of lines."""
+        if self._folds:
+            self._console.out("::endgroup::", highlight=False)
 
     def _is_repeated(self, event: StepFinished) -> bool:
         """Return whether this end was shown: parallel bakes report steps that they share once each."""
@@ -214,46 +253,36 @@ class PlainDisplay(Listener):
             # Nothing needs it any more, or BuildKit found an equal step and continues with that.
             return True
         ends = self._ends.setdefault(event.digest, set())
-        is_repeated = (
-            bool(event.digest) and not event.error and (event.seconds in ends or (event.cached and bool(ends)))
-        )
+        is_repeated = bool(event.digest) and not event.error and event.seconds in ends
         ends.add(event.seconds)
         return is_repeated
 
-    def _forget(self, title: str, targets: Sequence[str]) -> None:
-        # Cells have steps of the same title; targets may have joined since the step began.
-        for event in [event for event in self._begun if event.title == title and set(event.targets) & set(targets)]:
-            del self._begun[event]
-
-    def _say(self, targets: Sequence[str], title: str, end: str = "") -> None:
+    def _say(self, target: str, work: str, end: str = "", *, whole: bool = False) -> None:
+        """Print a line about a target, or about its cell: most steps serve the wheel and its test."""
         self._spoke_at = self._clock()
-        more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
-        short = title if len(title) <= MAX_TITLE_CHARACTERS else f"{title[: MAX_TITLE_CHARACTERS - 1].rstrip()}…"
-        text = f"{targets[0] + more:<{self._width}}  {short}{'  ' if end else ''}{end}"
+        name = target if whole else self._cells.get(target) or target
+        text = f"{name:<{self._width}}  {work}{'  ' if end else ''}{end}"
         # Lines of a log are not wrapped.
         self._console.print(Text(text), soft_wrap=True)
 
 
-def _title(state: TargetState) -> str:
-    return state.current.label.title if state.current else ""
-
-
-def _end(event: StepFinished) -> str:
-    if event.error:
-        return f"FAILED  {duration(event.seconds)}"
-    return "CACHED" if event.cached else duration(event.seconds)
+def _work(step: Step) -> str:
+    """Return what a step does, and how far its build tool is: ``compile 13/48``."""
+    counter = step.counter
+    return f"{step.work} {counter[0]}/{counter[1]}" if counter else step.work
 
 
 def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
     """Return the display for a mode; ``auto``: live on a terminal, plain elsewhere and in CI. Raises UsageError."""
+    folds = environ.get("GITHUB_ACTIONS") == "true"
     match mode:
         case "auto":
             live = console.is_terminal and not console.is_dumb_terminal and not environ.get("CI")
-            return LiveDisplay(console) if live else PlainDisplay(console)
+            return LiveDisplay(console) if live else PlainDisplay(console, folds=folds)
         case "tty":
             return LiveDisplay(console)
         case "plain":
-            return PlainDisplay(console)
+            return PlainDisplay(console, folds=folds)
         case "rawjson":
             return RawDisplay(console)
         case "quiet":

@@ -200,7 +200,7 @@ class Runner:
     def _steps(self, name: str, failures: Iterable[Failure]) -> list[tuple[str, str, str]]:
         """Return (stage, key of the stage, step) of failed steps."""
         keys = self.backend.stage_keys(self.context.tasks[name])
-        return [(item.stage, keys[item.stage], item.step) for item in failures if item.stage in keys]
+        return [(item.stage, keys[item.stage], item.work or item.step) for item in failures if item.stage in keys]
 
     def _failed_elsewhere(self, name: str, failures: Sequence[Failure]) -> bool:
         """Return whether all failed steps failed in another task before: BuildKit runs a shared step once."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.build.buildx.outcome import BakeFailure, Result
+from bakery.build.buildx.tool_errors import same_cause
 from bakery.build.cell_tasks import CellState
 from bakery.build.journal import Record
 from bakery.build.options import Options
@@ -252,7 +252,7 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
         message = f"time limit reached with {sum(cells)} of {len(cells)} cells done"
         hints.append("or allow more time with --timeout")
     elif first and len(failures) == 1:
-        message = f"{message}: {first.message}"
+        message = f"{message}: {_named(failures[0].cell, first)}"
         details = list(first.details)
         hints = [first.hint, *hints] if first.hint else hints
     error = BakeError(message, hint="; ".join(hints), details=details)
@@ -261,26 +261,40 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
     return error
 
 
-_LINES = 30
+_LINES = 20
 """Lines of output that the failures of several cells show together; each shows a few."""
 
-_OF_FRONTEND = re.compile(r"\s*$|TIP pass |ERROR Backend subprocess exited")
-"""The last lines of pypa/build, which name no cause."""
+_MOST_CELLS = 8
+"""Cells that are named of those that failed alike."""
 
 
 def _details(failures: Sequence[CellFailure]) -> list[str]:
-    """Return the messages of failed cells, and once for those that failed alike: the end of the output, and advice."""
-    groups: dict[str, list[CellFailure]] = {}
+    """Return what failed, once for cells that failed alike: the cells, the tools' messages, advice and a log."""
+    groups: dict[tuple[str, str], list[CellFailure]] = {}
     for failure in failures:
-        groups.setdefault(advice(failure.error) or "\n".join(failure.error.details), []).append(failure)
+        key = (failure.error.message, advice(failure.error) or same_cause(failure.error.details))
+        groups.setdefault(key, []).append(failure)
     most = max(3, _LINES // len(groups))
     details: list[str] = []
     for group in groups.values():
         error = group[0].error
-        details += [f"{failure.cell}: {failure.error.message}" for failure in group]
-        details += [f"    {line}" for line in error.details if not _OF_FRONTEND.match(line)][-most:]
+        cells = ", ".join(failure.cell for failure in group[:_MOST_CELLS])
+        more = f" and {len(group) - _MOST_CELLS} more" if len(group) > _MOST_CELLS else ""
+        details.append(_named(f"{cells}{more}", error))
+        details += [f"    {line}" for line in error.details[:most]]
         details += [f"    → {advice(error)}"] if advice(error) else []
+        details += [f"    → the whole log: {log}"] if (log := log_of(error)) else []
     return details
+
+
+def _named(cells: str, error: BakeryError) -> str:
+    """Return the message of an error after the cells that have it; messages of an audit name the cell themselves."""
+    return error.message if error.message.startswith(f"{cells}: ") else f"{cells}: {error.message}"
+
+
+def log_of(error: BakeryError) -> Path | None:
+    """Return the log of a failed step; None for other failures."""
+    return error.outcome.failures[0].log if isinstance(error, BakeFailure) else None
 
 
 def advice(error: BakeryError) -> str:

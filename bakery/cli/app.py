@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli.command_group import SETTINGS, Entry, group_of
+from bakery.cli.command_group import COMPLETE, PROGRAM, SETTINGS, Entry, group_of
 from bakery.cli.failures import failures
 from bakery.core.errors import InterruptedBake
 
@@ -39,6 +39,7 @@ _TASKS = {
     "Release": {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
         "verify": Entry("Compare the wheels of a release with the plan.", "wheels:verify"),
+        "gpu-test": Entry("Test wheels on the GPU of this machine.", "wheels:gpu_test"),
         "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
         "coverage": Entry("Show what a package index lacks, and which releases are new.", "coverage:coverage"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
@@ -53,6 +54,7 @@ _TASKS = {
         "rules": Entry("List the rules that every plan is checked against.", "reference:rules"),
         "explain": Entry("Explain a rule: what must hold, why, and how to fix it.", "reference:explain"),
         "schema": Entry("Print a JSON schema, for editors.", "reference:schema"),
+        "completion": Entry("Print the completion script of a shell.", "reference:completion"),
     },
     "Set up the machine": {
         "doctor": Entry("Check what a bake needs: engine, disk, memory, networks.", "engine:doctor"),
@@ -101,7 +103,11 @@ def main() -> None:
     try:
         with failures():
             try:
-                app()
+                if COMPLETE in os.environ:
+                    from typer._completion_classes import completion_init
+
+                    completion_init()
+                app(prog_name=PROGRAM if COMPLETE in os.environ else None)
             except _Signal as name:
                 hint = "the output folder has complete wheels only"
                 raise InterruptedBake(f"interrupted by {name}", hint=hint) from None

@@ -18,9 +18,14 @@ from bakery.core.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 WIDTH = 100
 """Columns of the help, in a terminal that has them."""
+
+PROGRAM = "wheel-bakery"
+COMPLETE = "_WHEEL_BAKERY_COMPLETE"
+"""The variable by which a shell asks for completions; typer makes it of the program's name."""
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
 
@@ -94,6 +99,15 @@ def group_of(tasks: dict[str, dict[str, Entry]]) -> type[TyperGroup]:
             for task, commands in tasks.items():
                 with formatter.section(task):
                     formatter.write_dl([(name, entry.summary) for name, entry in commands.items()])
+
+        def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+            # The inherited function imports all subcommands.
+            from typer._click.shell_completion import CompletionItem
+
+            if incomplete.startswith("-"):
+                return super().shell_complete(ctx, incomplete)
+            all_ = {name: entry.summary for commands in tasks.values() for name, entry in commands.items()}
+            return [CompletionItem(name, help=text) for name, text in all_.items() if name.startswith(incomplete)]
 
         def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
             codes = [("0", "Success."), *((str(code), text) for code, text in sorted(EXIT_CODES.items()))]

@@ -48,9 +48,14 @@ _MODELS: dict[str, tuple[type[BaseModel], type[GenerateJsonSchema]]] = {
 
 
 def schema(name: str) -> dict[str, object]:
-    """Return the JSON schema (draft 2020-12) of a ``recipe``, a ``lock``, a ``job`` or the record of a ``module``."""
+    """Return the JSON schema (draft 2020-12) of a ``recipe``, a ``lock``, a ``job`` or the record of a ``module``.
+
+    ``pyproject`` is that of a pyproject.toml, whose table ``[tool.bakery]`` is a recipe.
+    """
     if name == "recipe":
         return _recipe_schema()
+    if name == "pyproject":
+        return _pyproject_schema()
     model, generator = _MODELS[name]
     document = model.model_json_schema(by_alias=True, schema_generator=generator)
     tables = document.pop("$defs", {})
@@ -64,7 +69,7 @@ def schema_text(name: str) -> str:
 
 def schema_texts() -> dict[str, str]:
     """Return path → text of all schemas in the repository."""
-    return {f"schema/{name}.schema.json": schema_text(name) for name in ("recipe", *_MODELS)}
+    return {f"schema/{name}.schema.json": schema_text(name) for name in ("recipe", "pyproject", *_MODELS)}
 
 
 def _recipe_schema() -> dict[str, object]:
@@ -78,3 +83,12 @@ def _recipe_schema() -> dict[str, object]:
     about = {key: schema.pop(key) for key in ("title", "description")}
     tables = {key: definitions[key] for key in sorted(definitions)}
     return {"$schema": _DIALECT, **about, **schema, "properties": properties, "anyOf": either, "$defs": tables}
+
+
+def _pyproject_schema() -> dict[str, object]:
+    recipe = _recipe_schema()
+    tables = recipe.pop("$defs")
+    recipe.pop("$schema")
+    # The rest of the file belongs to other tools.
+    tool = {"type": "object", "properties": {"bakery": recipe}}
+    return {"$schema": _DIALECT, "type": "object", "properties": {"tool": tool}, "$defs": tables}

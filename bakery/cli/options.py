@@ -10,6 +10,8 @@ from typing import Annotated, TypeVar, get_type_hints
 
 import typer
 
+from bakery.cli import completion
+
 _Arguments = TypeVar("_Arguments")
 
 
@@ -45,6 +47,7 @@ Recipes = Annotated[
         "May be repeated.",
         metavar="RECIPE",
         envvar="BAKERY_RECIPE",
+        autocompletion=completion.recipes,
     ),
 ]
 Sets = Annotated[
@@ -55,6 +58,7 @@ Sets = Annotated[
         help="Set a variable of the recipe (CUDA_VERSION=12.8.0), or override a target as `docker buildx bake --set` "
         "does ('*.args.CUDA_VERSION=12.8.0', '*.platform=linux/arm64'). May be repeated.",
         metavar="NAME=VALUE",
+        autocompletion=completion.variables,
     ),
 ]
 Only = Annotated[
@@ -64,6 +68,7 @@ Only = Annotated[
         help="Select cells by a glob, such as 'cp312-*'. May be repeated.",
         metavar="GLOB",
         envvar="BAKERY_ONLY",
+        autocompletion=completion.cells,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

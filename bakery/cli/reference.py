@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bakery.cli import options
+from bakery.cli.command_group import COMPLETE, PROGRAM
 from bakery.cli.console import echo, echo_json, err, out
 from bakery.core.errors import UsageError
 
@@ -16,9 +17,18 @@ class Document(StrEnum):
     """The kinds of files with a schema."""
 
     RECIPE = "recipe"
+    PYPROJECT = "pyproject"
     LOCK = "lock"
     JOB = "job"
     MODULE = "module"
+
+
+class Shell(StrEnum):
+    """The shells with completion."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
 
 
 def gpus(
@@ -102,10 +112,20 @@ def explain(
 
 
 def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:
-    """Print the JSON schema of a recipe, a lock file, an IREE job or the record of a module.
+    """Print the JSON schema of a recipe, a pyproject.toml with one, a lock file, an IREE job or the record of a module.
 
     Example: wheel-bakery schema job > job.schema.json
     """
     from bakery.cli.json_schema import schema_text
 
     echo(schema_text(what).rstrip("\n"))
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+    """Print a script that makes a shell complete commands, options, recipes, cells and variables.
+
+    Example: eval "$(wheel-bakery completion bash)"
+    """
+    from typer._completion_shared import get_completion_script
+
+    echo(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETE, shell=shell.value))

@@ -1,4 +1,4 @@
-"""Commands on finished wheels: ``audit``, ``verify``, ``reproduce``, ``index``."""
+"""Commands on finished wheels: ``audit``, ``verify``, ``gpu-test``, ``reproduce``, ``index``."""
 
 from __future__ import annotations
 
@@ -64,6 +64,10 @@ def verify(
     recipe: options.Recipes = None,
     set_: options.Sets = None,
     only: options.Only = None,
+    gpu: Annotated[
+        bool,
+        typer.Option("--require-gpu-test", help="Demand a record of `gpu-test` for wheels of recipes with test.gpu."),
+    ] = False,
 ) -> None:
     """Compare all wheels of a release with the plan: each planned wheel is there and as planned, and no other is.
 
@@ -75,8 +79,44 @@ def verify(
 
     files = _wheel_files(wheels)
     selected = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
-    number = check(selected, files, engine_paths(os.environ).cache / "audited")
+    if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
+        raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
+    number = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu)
     echo(f"{number} wheels: complete and as planned")
+
+
+def gpu_test(
+    wheels: options.Wheels,
+    recipe: options.Recipes = None,
+    set_: options.Sets = None,
+    installed: Annotated[
+        bool, typer.Option("--installed", help="Use the packages of this Python; install nothing but the wheel.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--prepare", help="Only fill this new folder: `python DIR/run.py` then tests.", metavar="DIR"),
+    ] = None,
+) -> None:
+    """Test wheels of recipes with test.gpu on the GPU of this machine. Needs Python and NVIDIA's driver, but no engine.
+
+    Example: wheel-bakery gpu-test dist/
+    """
+    import tempfile
+
+    from bakery.cli.recipes import plans
+    from bakery.release.gpu_test import prepare, run
+
+    files = _wheel_files(wheels)
+    selected = plans(recipe, set_)
+    if folder:
+        prepare(selected, files, folder)
+        echo(f"{folder}: run `python {folder}/run.py` on a machine with a GPU")
+        return
+    with tempfile.TemporaryDirectory(prefix="gpu-test-") as scratch:
+        inside = Path(scratch) / "tests"
+        tested = prepare(selected, files, inside)
+        run(inside, tested, installed=installed)
+    echo(f"{len(tested)} wheels passed on the GPU")
 
 
 def reproduce(

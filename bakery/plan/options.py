@@ -163,6 +163,7 @@ class Ci:
         branches: globs of branches whose pushes are built.
         tags: globs of tags that are releases.
         runners: platform → label of the runner.
+        gpu_runner: the label of a runner that tests wheels on a GPU; empty for none.
         timeout: the time limit of a job in minutes.
         install: the requirement from which pip installs Bakery.
         cache: ``gha`` or ``none``; empty if an estimate decides.
@@ -177,6 +178,7 @@ class Ci:
     branches: tuple[str, ...]
     tags: tuple[str, ...]
     runners: Mapping[str, str]
+    gpu_runner: str
     max_jobs: int
     timeout: int
     install: str
@@ -201,6 +203,7 @@ class Cibuildwheel:
         git: URL and reference of the repository.
         requirements: build requirements beside those of the project.
         before_all: the command that prepares the machine.
+        test_gpu: the command runs on a machine with a GPU, in no bake.
         load: load every shared object before the imports.
         toolkit: the CUDA toolkit, ``none`` for none.
         native: the recipe has a native step.
@@ -220,6 +223,7 @@ class Cibuildwheel:
     test_imports: tuple[str, ...] = ()
     test_command: Mapping[str, Value] = field(default_factory=dict)
     test_files: tuple[str, ...] = ()
+    test_gpu: bool = False
     load: bool = True
     minimum_macos: str = ""
     toolkit: str = "none"

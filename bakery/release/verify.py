@@ -18,12 +18,14 @@ from bakery.core.errors import AuditError, OutputError, UnavailableError
 from bakery.core.wheel_names import parse_wheel_name
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
+from bakery.release.gpu_record import gpu_fault
 from bakery.resolve.rules.device import device_promises
 
 
-def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
+def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False) -> int:
     """Check a set of wheels with different names; return their number. ``cache`` is the folder of audit results.
 
+    With ``gpu``, each wheel of a recipe with ``test.gpu`` must have a record of a passed test on a GPU.
     Raises AuditError with all missing wheels, failed audits and wheels that are in no plan.
     """
     problems: list[str] = []
@@ -44,6 +46,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path) -> int:
             expectations = promises(plan, cell, device.get(cell.id), matched, others)
             for path, expectation in zip(matched, expectations, strict=True):
                 faults = [*_faults(path, expectation, cache), *_untested(path, others)]
+                faults += filter(None, [gpu_fault(plan, path)] if gpu else [])
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]
     if problems:

@@ -62,10 +62,13 @@ def workflow_settings(settings: Settings) -> Ci:
             "ci.publish: every wheel has a local version, and public package indexes accept none",
             hint="set ci.pages = true for an index of your own, or name one of the wheels with clean = true",
         )
+    if settings.text("ci.gpu-runner") and not settings.flag("test.gpu"):
+        raise PlanError("ci.gpu-runner: no test needs a GPU", hint="set gpu = true in [test]")
     return Ci(
         branches=settings.texts("ci.branches"),
         tags=settings.texts("ci.tags"),
         runners={**runners(), **settings.mapping("ci.runners")},
+        gpu_runner=settings.text("ci.gpu-runner"),
         max_jobs=int(settings.text("ci.max-jobs")),
         timeout=int(settings.text("ci.timeout")),
         install=settings.text("ci.install") or f"wheel-bakery[audit]=={__version__}",
@@ -83,7 +86,7 @@ def workflow_settings(settings: Settings) -> Ci:
 def workflow_of_jobs(written: models.Ci) -> Ci:
     """Return the settings of the workflow of IREE modules, which publishes nothing."""
     silent = written.model_copy(
-        update={"publish": None, "publish_url": None, "pages": None, "compiler_cache": None, "github_release": None}
+        update=dict.fromkeys(("publish", "publish_url", "pages", "compiler_cache", "github_release", "gpu_runner"))
     )
     return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(silent, "ci."))}, (), {}, {}))
 
@@ -108,6 +111,7 @@ def cibuildwheel(parts: Parts) -> Cibuildwheel:
         test_imports=settings.texts("test.imports"),
         test_command={system: _test_command(settings, system) for system in names.SYSTEMS},
         test_files=settings.texts("test.files"),
+        test_gpu=_gpu(settings),
         load=settings.flag("test.load-shared-objects"),
         minimum_macos=settings.text("macos.minimum"),
         toolkit=settings.text("builder.toolkit"),
@@ -125,6 +129,14 @@ def _environment(settings: Settings, system: str) -> tuple[tuple[str, Value], ..
     variables |= dict(settings.pairs("builder.environment"))
     variables |= dict(settings.pairs(f"{system}.environment"))
     return tuple(variables.items())
+
+
+def _gpu(settings: Settings) -> bool:
+    needed = settings.flag("test.gpu")
+    if needed and not settings.text("test.command"):
+        hint = "set test.command to a command that runs device code: imports need no GPU"
+        raise PlanError("test.gpu: there is no test.command", hint=hint)
+    return needed
 
 
 def _test_command(settings: Settings, system: str) -> Value:

@@ -380,7 +380,8 @@ def _smoke(parts: Parts) -> Command:
 def _command(parts: Parts) -> tuple[Step, ...]:
     settings = parts.settings
     command = settings.text("test.command")
-    if not command:
+    # No bake has a GPU: `wheel-bakery gpu-test` runs the command.
+    if not command or settings.flag("test.gpu"):
         return ()
     files = settings.texts("test.files")
     copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)

@@ -48,7 +48,8 @@ def main() -> None:
     faults = []
     if options.load:
         root, objects = shared_objects(wheel.split("-")[0])
-        libraries = [*folders(root), *driver]
+        roots = [root, *(item for item in sys.path if item.endswith("-packages") and item != root)]
+        libraries = [*(folder for item in roots for folder in folders(item)), *driver]
         found = [fault for path in objects for fault in check(LOAD, path, path, libraries)]
         print("loaded %d of %d shared objects of %s" % (len(objects) - len(found), len(objects), wheel))
         faults += found

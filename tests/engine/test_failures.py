@@ -28,7 +28,8 @@ def test_compile_error_is_told_with_step_log_and_hint(folder: Path) -> None:
     done = bakery(folder, "wheel", code=7)
     assert states(folder / "dist") == before
     told = done.err[done.err.index("bake: ") :]
-    assert "[compile 1/1] RUN" in told
+    assert "bake: compile failed: exit code: 1\n" in told
+    assert "RUN" not in told
     assert "fatal error: not_there.h: No such file or directory" in told
     assert "→ " in told
     (log,) = {Path(found) for found in re.findall(rf"{re.escape(str(folder))}/\S+\.log", told)}

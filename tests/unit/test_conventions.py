@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "bakery"
-PROGRAMS = ("toolchains/programs/", "iree/programs/")
-"""Programs that run inside images: they print and exit."""
+PROGRAMS = ("toolchains/programs/", "iree/programs/", "release/programs/")
+"""Programs that run inside images or on other machines: they print and exit."""
 
 FILES = {
     name: path

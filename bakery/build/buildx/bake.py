@@ -17,6 +17,8 @@ from bakery.build.buildx.missing import of_cell
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
 from bakery.build.buildx.progress import Board, Listener, Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
+from bakery.build.buildx.step_names import step_names
+from bakery.build.buildx.tool_errors import excerpt
 from bakery.build.cell_profile import save
 from bakery.build.processes import Child, Children, Ended, Signals, Stopped
 from bakery.build.secrets.mask import Mask, MaskedStream
@@ -28,6 +30,7 @@ from bakery.plan.model import Plan
 from bakery.plan.values import Json
 
 MAX_SHOWN_LINES = 30
+MAX_MESSAGE_LINES = 15
 _WITHOUT_GIT = {"BUILDX_GIT_INFO": "false", "BUILDX_GIT_LABELS": "false"}
 """buildx asks git about the context, which may run programs that the context's own .git/config names."""
 
@@ -135,7 +138,11 @@ class Bakes:
         """
         argv = checked_argv(request)
         _prepare(request)
-        progress = Progress([target.name for target in request.targets], beside=[item.name for item in request.beside])
+        progress = Progress(
+            [target.name for target in request.targets],
+            beside=[item.name for item in request.beside],
+            name=step_names(request.plan, request.targets[0].cell),
+        )
         stream = MaskedStream(request.mask)
         cell = request.targets[0].cell.id
         self._board.adopt(progress)
@@ -307,7 +314,9 @@ def _failure(request: BakeRequest, step: Step, progress: Progress, logs: LogFile
     shown = tail or tuple(progress.texts[-MAX_SHOWN_LINES:])
     recipe = of_cell(request.plan, request.targets[0].cell) if request.plan else None
     advice = hint([*step.output.tail, step.error], title, recipe)
-    return Failure(targets, title, step.error, shown, log if log.exists() else None, advice, step.label.stage)
+    messages = excerpt(tuple(step.output.tail), MAX_MESSAGE_LINES)
+    log_or_none = log if log.exists() else None
+    return Failure(targets, title, step.error, shown, log_or_none, advice, step.label.stage, step.work, messages)
 
 
 def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) -> Failure:

@@ -56,6 +56,8 @@ class Failure:
         step: the title of the failed step; empty if no step failed.
         error: the error of BuildKit or buildx.
         tail: the last lines of the step; of buildx if no step failed.
+        work: what the step does, in words.
+        messages: the tools' own messages in its output; without any, the end of the output.
     """
 
     targets: tuple[str, ...]
@@ -65,6 +67,8 @@ class Failure:
     log: Path | None
     hint: str
     stage: str = ""
+    work: str = ""
+    messages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +91,14 @@ class BakeOutcome:
 
 
 class BakeFailure(BakeError):
-    """At least one target failed; ``outcome`` has all of them, ``details`` the output of the first failure."""
+    """At least one target failed; ``outcome`` has all of them, ``details`` the messages of the first failure."""
 
     def __init__(self, outcome: BakeOutcome) -> None:
         first = outcome.failures[0]
-        where = ", ".join(first.targets[:3]) + (f" and {len(first.targets) - 3} more" if first.targets[3:] else "")
-        message = f"{where}: {first.step}: {_short(first.error)}" if first.step else _short(first.error)
+        work = first.work or first.step
+        message = f"{work} failed: {_short(first.error)}" if work else _short(first.error)
         hint = "; ".join(part for part in (first.hint, f"the whole log: {first.log}" if first.log else "") if part)
-        super().__init__(message, hint=hint, details=first.tail)
+        super().__init__(message, hint=hint, details=first.messages or first.tail)
         self.outcome = outcome
 
 

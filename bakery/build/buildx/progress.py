@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from bakery.build.buildx import rawjson
 from bakery.build.buildx.rawjson import Label, Output, Role, clean, parse
+from bakery.build.buildx.step_names import StepName, name_step
 
 MAX_TAIL_LINES = 200
 MAX_TEXT_LINES = 500
@@ -24,6 +25,9 @@ _QUIET = (Role.INTERNAL, Role.CACHE)
 _COMPILED = re.compile(r"bakery: ccache had (\d+) of (\d+) compilations")
 """A line of ``count-ccache``."""
 
+_COUNTER = re.compile(r"\[ *(\d{1,6})/(\d{1,6})\] ")
+"""How ninja and others begin the line of a command: ``[13/48] ``."""
+
 _NO_CACHE_YET = re.compile(r"not found|no such file or directory|could not read|cache not found", re.IGNORECASE)
 """Errors of an import from a cache that is still empty."""
 _TARGET_ERROR = re.compile(r"ERROR: target (\S+): ")
@@ -31,11 +35,12 @@ _TARGET_ERROR = re.compile(r"ERROR: target (\S+): ")
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A step began."""
+    """A step began; ``work`` is what it does, in words."""
 
     targets: tuple[str, ...]
     title: str
     digest: str = ""
+    work: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class StepFinished:
     error: str
     canceled: bool
     digest: str = ""
+    work: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,8 @@ class Step:
     """The state of a vertex.
 
     Attributes:
+        digest: identifies it, also among parallel bakes.
+        work: what it does, in words.
         targets: those that need it, in the order of their names in the stream.
         seen_at: the local clock when it was first seen running.
         reported: seconds of the last `StepFinished`; None before the first.
@@ -84,6 +92,8 @@ class Step:
 
     label: Label
     output: Output
+    digest: str = ""
+    work: str = ""
     targets: dict[str, None] = field(default_factory=dict)
     started: float | None = None
     completed: float | None = None
@@ -107,6 +117,12 @@ class Step:
     def failed(self) -> bool:
         """Whether it failed by itself; layer caches that cannot be read or written do not count."""
         return bool(self.error) and not self.canceled and self.label.role is not Role.CACHE
+
+    @property
+    def counter(self) -> tuple[int, int] | None:
+        """How many of the commands of its build tool it began, and how many there are; None if it does not tell."""
+        matches = (_COUNTER.match(line) for line in reversed(self.output.tail))
+        return next(((int(match[1]), int(match[2])) for match in matches if match), None)
 
     @property
     def seconds(self) -> float:
@@ -152,11 +168,23 @@ class TargetState:
         return sum(step.cached for step in self.steps.values())
 
     @property
+    def is_cached(self) -> bool:
+        """Whether no command of it ran; copies do not count: BuildKit repeats some that are cached."""
+        commands = [step for step in self.steps.values() if step.label.text.startswith("RUN ")]
+        return all(step.cached or step.canceled for step in commands) and bool(commands)
+
+    @property
     def compiled(self) -> tuple[int, int] | None:
         """Compilations with a compiler cache, and hits of these; None if no step reported them."""
         lines = (line for step in self.steps.values() if not step.cached for line in step.output.tail)
         counts = [(int(match[2]), int(match[1])) for line in lines if (match := _COMPILED.fullmatch(line))]
         return (sum(all_ for all_, _ in counts), sum(had for _, had in counts)) if counts else None
+
+    @property
+    def running(self) -> Step | None:
+        """The step to show of those that run: a command, or what began last; None if nothing runs."""
+        steps = [step for step in self.steps.values() if step.running and not step.cached]
+        return max(steps, key=lambda step: (step.label.text.startswith("RUN "), step.seen_at or 0.0), default=None)
 
     def elapsed(self, now: float) -> float:
         """Return the seconds from its start to its end, or to ``now`` (local clock)."""
@@ -179,12 +207,18 @@ class Board:
 class Progress:
     """The state of one bake; ``moved``: the local clock of the last change, a repeated number of bytes is none.
 
-    Targets ``beside`` the requested ones have no state, and steps that only they need cause no events.
+    Targets ``beside`` the requested ones have no state, and steps that only they need cause no events. ``name`` says what a
+    step does.
     """
 
     def __init__(
-        self, targets: Sequence[str], clock: Callable[[], float] = time.monotonic, beside: Sequence[str] = ()
+        self,
+        targets: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
+        beside: Sequence[str] = (),
+        name: StepName = name_step,
     ) -> None:
+        self._name = name
         self.beside = frozenset(beside)
         self.targets = {name: TargetState(name) for name in targets}
         self.warnings: list[rawjson.Warned] = []
@@ -256,7 +290,7 @@ class Progress:
         label = parse(vertex.name, {*self.targets, *self.beside})
         step = self.steps.get(vertex.digest)
         if step is None:
-            step = self.steps[vertex.digest] = Step(label, Output(MAX_TAIL_LINES))
+            step = self.steps[vertex.digest] = Step(label, Output(MAX_TAIL_LINES), vertex.digest, self._name(label))
         step.has_inputs = step.has_inputs or vertex.has_inputs
         was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
@@ -264,7 +298,7 @@ class Progress:
         if not step.targets:
             return events
         if step.seen_at is not None and not was_running and step.label.role not in _QUIET and not step.cached:
-            events.append(StepStarted(tuple(step.targets), step.label.title, vertex.digest))
+            events.append(StepStarted(tuple(step.targets), step.label.title, vertex.digest, step.work))
         if step.completed is not None:
             events += self._finish(step, vertex.digest)
         return events
@@ -326,7 +360,8 @@ class Progress:
             return events
         step.reported = step.seconds
         targets, title = tuple(step.targets), step.label.title
-        return [*events, StepFinished(targets, title, step.seconds, step.cached, step.error, step.canceled, digest)]
+        end = StepFinished(targets, title, step.seconds, step.cached, step.error, step.canceled, digest, step.work)
+        return [*events, end]
 
     def _log(self, log: rawjson.Log) -> list[Event]:
         step = self.steps.get(log.vertex)

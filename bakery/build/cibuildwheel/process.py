@@ -17,6 +17,8 @@ from bakery.build.buildx.outcome import BakeOutcome, Failure, Result, TargetOutc
 from bakery.build.cell_tasks import CellState, CellTask
 from bakery.build.processes import Signals
 from bakery.core.errors import BakeError, EngineError
+from bakery.core.store_address import PASSWORD, USER
+from bakery.engine.cache_scope import KEY_VARIABLE
 from bakery.plan.options import Cibuildwheel
 from bakery.toolchains import programs
 
@@ -135,8 +137,11 @@ def build(request: Build, environ: Mapping[str, str], line: Callable[[str], None
 
 
 def _environment(request: Build, environ: Mapping[str, str]) -> dict[str, str]:
+    # On macOS and Windows, the project's code has the environment of this process.
     variables = {
-        name: value for name, value in environ.items() if not name.startswith("CIBW_") or name in _MACHINE_VARIABLES
+        name: value
+        for name, value in environ.items()
+        if name not in (USER, PASSWORD, KEY_VARIABLE) and (not name.startswith("CIBW_") or name in _MACHINE_VARIABLES)
     }
     variables["CIBW_BUILD"] = " ".join(request.identifiers)
     if not request.tested:

@@ -55,6 +55,9 @@ class Ci(Model):
     )
     """The runner label of each platform. By default, GitHub's runner of the same architecture, without emulation:
     ``ubuntu-24.04``, ``ubuntu-24.04-arm``, ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``."""
+    gpu_runner: WorkflowLine | None = Field(default=None, examples=["gpu-t4"])
+    """The label of a Linux runner with an NVIDIA GPU. A job on it tests the wheels on the GPU, and nothing is attested or
+    published before it passed. Needs ``test.gpu = true``."""
     max_jobs: Annotated[int, Field(ge=1, le=256, strict=True)] | None = None
     """The maximum number of jobs for the cells. Cells that share a compile stay in one job."""
     timeout: Annotated[int, Field(ge=30, le=7200, strict=True)] | None = None

@@ -50,6 +50,9 @@ class Test(Model):
     network: StrictBool | None = None
     """Allow the command to use the network. Off by default; list what it needs in ``requirements`` and ``files``
     instead."""
+    gpu: StrictBool | None = None
+    """The command needs a GPU. It does not run in the bake, but with ``wheel-bakery gpu-test`` on a machine that has one.
+    The bake still loads the shared objects and imports the modules."""
     load_shared_objects: StrictBool | None = None
     """Load all shared objects and resolve all their symbols. This finds errors that an import alone does not find."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Callable
@@ -47,6 +48,17 @@ def board(progress: Progress) -> Board:
     made = Board(tuple(progress.targets))
     made.adopt(progress)
     return made
+
+
+def status(**fields: object) -> bytes:
+    """Return a line of the stream."""
+    return json.dumps(fields).encode()
+
+
+def step(name: str, digest: str, **more: object) -> bytes:
+    """Return a line of the stream that tells of one vertex."""
+    times = {"started": "2026-01-01T00:00:00Z", "completed": "2026-01-01T00:00:07Z"}
+    return json.dumps({"vertexes": [{"name": name, "digest": digest, **times, **more}]}).encode()
 
 
 def replay(name: str, display: Listener, clock: Clock) -> None:
@@ -106,43 +118,88 @@ def test_plain_shows_that_it_lives() -> None:
     assert file.getvalue().strip() == "waiting for the engine"
     line = b'{"vertexes":[{"digest":"1","name":"[a c 1/2] RUN make","started":"2026-11-20T21:47:44Z"}]}'
     display.line(line, progress.feed(line))
-    clock.now += 3
+    # An image is older, and still being resolved: the command is what runs.
+    image = b'{"vertexes":[{"digest":"2","name":"[a r 1/1] FROM debian","started":"2026-11-20T21:47:43Z"}]}'
+    display.line(image, progress.feed(image))
+    clock.now += HEARTBEAT_S * 3
     display.tick()
-    clock.now += HEARTBEAT_S * 3 - 3
     display.tick()
+    output = status(logs=[{"vertex": "1", "stream": 1, "data": base64.b64encode(b"[13/48] gcc\nnote\n").decode()}])
+    display.line(output, progress.feed(output), "cp312")
+    clock.now += HEARTBEAT_S
     display.tick()
-    assert file.getvalue().splitlines()[1:] == [
-        "a     [c 1/2] RUN make",
-        "a     [c 1/2] RUN make  still running, 1m30s",
+    assert file.getvalue().splitlines()[1:] == ["a  c  running for 1m00s", "a  c 13/48  running for 1m20s"]
+
+
+def test_lines_name_the_cell_and_results_the_target() -> None:
+    clock = Clock()
+    made, file = console()
+    display = PlainDisplay(made, clock, folds=True)
+    progress = Progress(("wheel-cp312", "test-cp312"), clock)
+    display.start(board(progress))
+    lines = (
+        step("[requirements 1/1] RUN pip", "sha256:1"),
+        step("[compile 1/1] RUN make", "sha256:2", cached=True),
+        step("[test-cp312 test-env 1/1] RUN x", "sha256:3", error="exit code: 1"),
+        step("[wheel-cp312] exporting to client directory", "sha256:4"),
+    )
+    for line in lines:
+        display.line(line, progress.feed(line), "cp312")
+    display.finish()
+    assert [line.split() for line in file.getvalue().splitlines()] == [
+        ["::group::steps", "of", "2", "targets"],
+        ["cp312", "resolve", "build", "requirements", "7.0s"],
+        ["cp312", "install", "the", "wheel", "and", "test", "requirements", "FAILED", "7.0s"],
+        ["cp312", "copy", "the", "result", "7.0s"],
+        ["wheel-cp312", "done"],
+        ["::endgroup::"],
     ]
 
 
-def test_steps_of_one_title_are_told_apart() -> None:
+def test_short_steps_and_cached_work_have_no_lines_of_their_own() -> None:
     clock = Clock()
     made, file = console()
     display = PlainDisplay(made, clock)
-    progress = Progress(("a", "b"), clock)
+    progress = Progress(("wheel-cp312",), clock)
     display.start(board(progress))
-    for target, more in (("a", ""), ("b", ""), ("b", ',"completed":"2026-11-20T21:47:45Z"')):
-        head = f'"digest":"{target}","name":"[{target} c 1/1] RUN x"'
-        line = f'{{"vertexes":[{{{head},"started":"2026-11-20T21:47:44Z"{more}}}]}}'
-        display.line(line.encode(), progress.feed(line.encode()))
-    clock.now += 3
-    display.tick()
-    assert file.getvalue().splitlines() == ["b     [c 1/1] RUN x  1.0s", "a     [c 1/1] RUN x"]
+    lines = (
+        step("[system 1/1] RUN apt", "sha256:1", cached=True),
+        step("[compile 1/1] RUN make", "sha256:2", cached=True),
+        step("[demo-wheel 1/1] COPY x y", "sha256:3", completed="2026-01-01T00:00:00.9Z"),
+        step("exporting to client directory", "sha256:4", completed="2026-01-01T00:00:00.1Z"),
+    )
+    for line in lines:
+        display.line(line, progress.feed(line), "cp312")
+    assert file.getvalue().split() == ["wheel-cp312", "cached"]
+
+
+def test_a_cell_that_waits_for_the_step_of_another_says_so() -> None:
+    clock = Clock()
+    made, file = console(80)
+    display = LiveDisplay(made, clock)
+    shown = Board(("wheel-a", "wheel-b"))
+    display.start(shown)
+    for name in shown.targets:
+        progress = Progress((name,), clock)
+        shown.adopt(progress)
+        progress.feed(step("[system 1/1] RUN apt", "sha256:1", completed=None))
+    display.finish()
+    first, second = file.getvalue().splitlines()
+    assert first.split()[1:5] == ["wheel-a", "compilers", "and", "Python"]
+    assert "compilers and Python: waits for wheel-a" in second
 
 
 def test_markup_of_containers_is_text() -> None:
     clock = Clock()
     made, file = console(120)
     times = '"started":"2026-11-20T21:47:44Z","completed":"2026-11-20T21:47:45Z"'
-    line = f'{{"vertexes":[{{"digest":"1","name":"[c 1/1] RUN [red]x[/red] [/]","error":"no",{times}}}]}}'.encode()
+    line = f'{{"vertexes":[{{"digest":"1","name":"x [red]y[/red] [/]","error":"no",{times}}}]}}'.encode()
     for display in (PlainDisplay(made, clock), LiveDisplay(made, clock)):
         progress = Progress(("a",), clock)
         display.start(board(progress))
         display.line(line, progress.feed(line))
         display.finish()
-    assert file.getvalue().count("RUN [red]x[/red] [/]") == 2
+    assert file.getvalue().count("x [red]y[/red] [/]") == 2
 
 
 def test_raw_passes_json_only() -> None:
@@ -190,12 +247,6 @@ def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def step(name: str, digest: str, **more: object) -> bytes:
-    """Return a line of the stream that tells of one vertex."""
-    times = {"started": "2026-01-01T00:00:00Z", "completed": "2026-01-01T00:00:07Z"}
-    return json.dumps({"vertexes": [{"name": name, "digest": digest, **times, **more}]}).encode()
-
-
 def test_step_that_bakes_share_is_told_once() -> None:
     clock = Clock()
     made, file = console(120)
@@ -216,11 +267,10 @@ def test_step_that_bakes_share_is_told_once() -> None:
             display.line(line, progress.feed(line))
     told = [line.split() for line in file.getvalue().splitlines()]
     assert [" ".join(line) for line in told] == [
-        "wheel-a [base 1/1] RUN long",
-        "wheel-a [base 1/1] RUN long 7.0s",
-        "wheel-a [compile 1/1] RUN own 7.0s",
-        "wheel-b [compile 1/1] RUN own 7.0s",
-        "wheel-c [compile 1/1] RUN own 7.0s",
+        "wheel-a install repair tools 7.0s",
+        "wheel-a compile 7.0s",
+        "wheel-b compile 7.0s",
+        "wheel-c compile 7.0s",
     ]
 
 

@@ -319,7 +319,7 @@ def test_what_is_baked_beside_tells_nothing_of_its_own() -> None:
     events = progress.feed(status(vertexes=[named]))
     assert events == [
         LogLines(("wheel-a",), "[requirements 1/2] RUN y", ("early",)),
-        StepStarted(("wheel-a",), "[requirements 1/2] RUN y", "2"),
+        StepStarted(("wheel-a",), "[requirements 1/2] RUN y", "2", "resolve build requirements"),
     ]
     assert list(progress.targets) == ["wheel-a"]
     assert progress.targets["wheel-a"].total == 1

@@ -29,7 +29,9 @@ def planned(root: Path, *, abi3: bool = False, job_memory: str | None = None) ->
 
 
 def bake_failure(cell: str, error: str = "exit code: 1") -> CellFailure:
-    failure = Failure((f"wheel-{cell}",), "[compile 1/1] RUN make", error, ("tail",), Path("/p/log"), "a hint")
+    failure = Failure(
+        (f"wheel-{cell}",), "[compile 1/1] RUN make", error, ("tail",), Path("/p/log"), "a hint", "compile", "compile"
+    )
     return CellFailure(cell, BakeFailure(BakeOutcome({}, 1.0, (), (failure,))))
 
 
@@ -70,16 +72,16 @@ def test_one_cell_fails_as_ever() -> None:
 
 def test_some_have_a_code_of_their_own() -> None:
     code, message = judged(report({"a": "done", "b": "failed"}, bake_failure("b")))
-    assert (code, message) == (11, "1 of 2 cells failed: wheel-b: [compile 1/1] RUN make: exit code: 1")
+    assert (code, message) == (11, "1 of 2 cells failed: b: compile failed: exit code: 1")
     two = report({"a": "failed", "b": "failed", "c": "kept"}, bake_failure("a"), bake_failure("b"))
     error = conclusion([two])
     assert isinstance(error, BakeryError)
     assert (error.exit_code, error.message) == (11, "2 of 3 cells failed")
     assert error.details == (
-        "a: wheel-a: [compile 1/1] RUN make: exit code: 1",
-        "b: wheel-b: [compile 1/1] RUN make: exit code: 1",
+        "a, b: compile failed: exit code: 1",
         "    tail",
         "    → a hint",
+        "    → the whole log: /p/log",
     )
     assert "--failed" in error.hint
     assert "/p/.bakery/runs/1/logs" in error.hint
@@ -87,21 +89,22 @@ def test_some_have_a_code_of_their_own() -> None:
 
 def test_cells_that_fail_for_several_reasons_show_each() -> None:
     audit = CellFailure("c", AuditError("c: a wheel did not pass the audit", details=["x.so: needs glibc 2.38"]))
-    log = ("g++ -c x.cpp", "x.cpp:1: error: no", "", "TIP pass --env-dir", "ERROR Backend subprocess exited when x")
-    other = CellFailure("b", BakeFailure(BakeOutcome({}, 1.0, (), (Failure(("w",), "RUN", "x", log, None, ""),))))
+    log, messages = ("g++ -c x.cpp", "x.cpp:1: error: no", "", "TIP pass --env-dir"), ("x.cpp:1: error: no",)
+    failed = Failure(("w",), "RUN", "x", log, None, "", messages=messages)
+    other = CellFailure("b", BakeFailure(BakeOutcome({}, 1.0, (), (failed,))))
     states = dict.fromkeys("abc", "failed")
     error = conclusion([report(states, bake_failure("a"), other, audit)])
     assert isinstance(error, BakeryError)
-    assert error.details[3:] == (
-        *("b: w: RUN: x", "    g++ -c x.cpp", "    x.cpp:1: error: no"),
-        *("c: c: a wheel did not pass the audit", "    x.so: needs glibc 2.38"),
+    assert error.details[4:] == (
+        *("b: RUN failed: x", "    x.cpp:1: error: no"),
+        *("c: a wheel did not pass the audit", "    x.so: needs glibc 2.38"),
     )
 
 
 @pytest.mark.parametrize(("kind", "code"), [(AuditError, 8), (OutputError, 10)])
 def test_none_has_the_code_of_the_first_failure(kind: type[BakeryError], code: int) -> None:
     failed = CellFailure("a", kind("kept out"))
-    assert judged(report({"a": "failed", "b": "canceled"}, failed)) == (code, "1 of 2 cells failed: kept out")
+    assert judged(report({"a": "failed", "b": "canceled"}, failed)) == (code, "1 of 2 cells failed: a: kept out")
 
 
 def test_recipes_are_judged_together() -> None:
@@ -135,7 +138,7 @@ def test_json_tells_what_machines_need() -> None:
     targets = document["targets"]
     assert isinstance(targets, list)
     assert isinstance(targets[1], dict)
-    assert (targets[1]["tries"], targets[1]["reason"]) == (2, "wheel-b: [compile 1/1] RUN make: exit code: 1")
+    assert (targets[1]["tries"], targets[1]["reason"]) == (2, "compile failed: exit code: 1")
 
 
 def test_work_is_by_cell_and_shared_wheels_belong_together(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bakery.build.cibuildwheel.process import Build, _environment
 from bakery.build.remote_cache import _members, _objects
 from bakery.build.stores.s3 import signed
 from bakery.build.stores.store import Store, StoreError, open_store
@@ -279,3 +280,11 @@ def test_only_objects_that_are_new_to_the_store_are_packed(tmp_path: Path) -> No
     subprocess.run(["sh", carry, cache, asked, made], check=True)
     with tarfile.open(made / "ccache.tar") as tar:
         assert tar.getnames() == []
+
+
+def test_cibuildwheel_does_not_get_what_opens_a_store(tmp_path: Path) -> None:
+    """On macOS and Windows it runs the project's code with its own environment."""
+    request = Build((), ("cp311-macosx_arm64",), tmp_path, tmp_path, tmp_path / "log", True, None, ())
+    hidden = {"BAKERY_COMPILER_CACHE_USER": "me", "BAKERY_COMPILER_CACHE_PASSWORD": "x", "BAKERY_CACHE_KEY": "y"}
+    passed = _environment(request, {**hidden, "PATH": "/bin", "CIBW_SKIP": "*"})
+    assert passed == {"PATH": "/bin", "CIBW_BUILD": "cp311-macosx_arm64"}

@@ -98,6 +98,15 @@ def test_refused(file: Path) -> None:
     assert not validator().is_valid(tomllib.loads(file.read_text(encoding="utf-8")))
 
 
+def test_pyproject_files_are_checked_in_their_table() -> None:
+    check = jsonschema.Draft202012Validator(json_schema.schema("pyproject"))
+    check.validate(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
+    for text in VALID:
+        check.validate({"project": {"name": "a"}, "tool": {"bakery": tomllib.loads(text), "other": 1}})
+    for file in REFUSED:
+        assert not check.is_valid({"tool": {"bakery": tomllib.loads(file.read_text(encoding="utf-8"))}}), file.stem
+
+
 def test_every_default_is_that_of_a_key() -> None:
     for path in DEFAULTS:
         assert type_names.at(Recipe, path.split(".")) is not None, path

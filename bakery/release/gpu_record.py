@@ -1,0 +1,48 @@
+"""The record of a wheel's test on a GPU, a file that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from bakery.build.records.buildkit import record_path
+from bakery.core.files import file_sha256, read_plain
+from bakery.plan.model import Plan
+from bakery.plan.values import Json, substitute
+
+GPU_TEST = ".gpu-test.json"
+"""Suffix of a wheel's file name."""
+
+_MAX_BYTES = 1 << 20
+
+
+def gpu_fault(plan: Plan, wheel: Path) -> str:
+    """Return why a wheel has no valid record of a passed test on a GPU; empty if it has one, or needs none."""
+    if not plan.cibuildwheel.test_gpu:
+        return ""
+    path = record_path(wheel, GPU_TEST)
+    if not path.is_file():
+        return "was not tested on a GPU: run `wheel-bakery gpu-test`"
+    try:
+        record = json.loads(read_plain(path, _MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict) or record.get("format") != 1 or not record.get("gpus"):
+        return f"{path.name} is no record of a test on a GPU"
+    if record.get("result") != "passed":
+        return f"failed its test on a GPU: {str(record.get('fault'))[:100]}"
+    about = "another file" if record.get("sha256") != file_sha256(wheel) else ""
+    about = about or ("" if record.get("tests") in _all_tests(plan) else "other tests than the recipe's")
+    return f"{path.name} is about {about}" if about else ""
+
+
+def planned_test(plan: Plan, values: Mapping[str, str]) -> dict[str, Json]:
+    """Return what a test on a GPU does, as its record has it."""
+    settings = plan.cibuildwheel
+    command = substitute(settings.test_command["linux"], values)
+    return {"load": settings.load, "imports": [*settings.test_imports], "command": command}
+
+
+def _all_tests(plan: Plan) -> list[dict[str, Json]]:
+    return [planned_test(plan, plan.values_of_wheel(cell)) for cell in plan.cells]

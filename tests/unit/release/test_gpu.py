@@ -1,0 +1,142 @@
+"""Tests on a GPU: what the bake leaves out, the folder of the tests, the records, and what ``verify`` refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+from wheels import write_wheel
+
+from bakery.cli.app import app
+from bakery.core.errors import AuditError, PlanError, UnavailableError, UsageError
+from bakery.core.files import file_sha256
+from bakery.emit.dockerfile import dockerfile
+from bakery.plan.model import Plan
+from bakery.plan.values import Json
+from bakery.recipe.load import load
+from bakery.release.gpu_record import gpu_fault, planned_test
+from bakery.release.gpu_test import prepare, run
+from bakery.release.verify import verify
+from bakery.resolve.plan import resolve
+
+VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+TAG = "py3-none-manylinux_2_17_x86_64"
+COMMAND = "test -f tests/one && python -c 'import demo' && test -z \"$PASSWORD\""
+RECIPE = f"""\
+name = "demo"
+[matrix]
+python = ["{VERSION}"]
+[test]
+gpu = true
+imports = ["demo"]
+files = ["tests"]
+command = '''{COMMAND}'''
+"""
+
+
+def planned(folder: Path, text: str = RECIPE) -> Plan:
+    (folder / "bakery.toml").write_text(text)
+    (folder / "tests").mkdir(exist_ok=True)
+    (folder / "tests" / "one").write_text("1")
+    return resolve(load(None, folder)[0])
+
+
+def test_the_bake_leaves_the_command_out(tmp_path: Path) -> None:
+    with_gpu = dockerfile(planned(tmp_path))
+    without = dockerfile(planned(tmp_path, RECIPE.replace("gpu = true", "")))
+    assert "tests/one" not in with_gpu
+    assert "tests/one" in without
+    assert "--import demo" in with_gpu
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "demo"\n[test]\ngpu = true\n', "there is no test.command"),
+        ('name = "demo"\n[ci]\ngpu-runner = "big"\n', "no test needs a GPU"),
+    ],
+)
+def test_settings_that_contradict_each_other(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        planned(tmp_path, text)
+
+
+def test_the_job_runs_before_everything_is_published(tmp_path: Path) -> None:
+    planned(tmp_path, RECIPE + '[ci]\ngpu-runner = "gpu-t4"\npublish = "pypi"\npages = true\ngithub-release = true\n')
+    result = CliRunner().invoke(app, ["-C", str(tmp_path), "generate"])
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / ".github/workflows/bakery-demo.yml").read_text()
+    assert "runs-on: gpu-t4" in text
+    assert "verify --require-gpu-test" in text
+    assert text.count("needs: [wheels, gpu-test") == 4
+
+
+def record_of(plan: Plan, wheel: Path, **changes: Json) -> Path:
+    record: dict[str, Json] = {
+        "format": 1,
+        "sha256": file_sha256(wheel),
+        "gpus": [{"name": "G"}],
+        "result": "passed",
+        "fault": "",
+        "tests": planned_test(plan, plan.values_of_wheel(plan.cells[0])),
+    }
+    path = wheel.parent / ".provenance" / f"{wheel.name}.gpu-test.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**record, **changes}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({}, ""),
+        ({"sha256": "0" * 64}, "is about another file"),
+        ({"result": "failed", "fault": "test command"}, "failed its test on a GPU: test command"),
+        ({"gpus": []}, "is no record"),
+        ({"tests": {"load": True, "imports": ["demo"], "command": "true"}}, "is about other tests"),
+    ],
+)
+def test_records_that_are_refused(tmp_path: Path, changes: dict[str, Json], fault: str) -> None:
+    plan, wheel = planned(tmp_path), write_wheel(tmp_path, TAG)
+    record_of(plan, wheel, **changes)
+    found = gpu_fault(plan, wheel)
+    assert fault in found if fault else not found
+
+
+def test_no_record_and_no_json(tmp_path: Path) -> None:
+    plan, wheel = planned(tmp_path), write_wheel(tmp_path, TAG)
+    assert "was not tested" in gpu_fault(plan, wheel)
+    record_of(plan, wheel).write_text("[" * 100_000)
+    assert "is no record" in gpu_fault(plan, wheel)
+
+
+def test_verify_demands_the_record(tmp_path: Path) -> None:
+    plan, wheel = planned(tmp_path), write_wheel(tmp_path, TAG)
+    with pytest.raises(AuditError) as without:
+        verify([plan], [wheel], tmp_path / "memory", gpu=True)
+    assert any("was not tested on a GPU" in line for line in without.value.details)
+    record_of(plan, wheel)
+    assert verify([plan], [wheel], tmp_path / "memory", gpu=True) == 1
+
+
+def test_verify_without_such_a_recipe(tmp_path: Path) -> None:
+    planned(tmp_path, RECIPE.replace("gpu = true", ""))
+    wheel = write_wheel(tmp_path, TAG)
+    result = CliRunner().invoke(app, ["-C", str(tmp_path), "verify", "--require-gpu-test", str(wheel)])
+    assert isinstance(result.exception, UsageError)
+
+
+def test_wheels_of_other_recipes(tmp_path: Path) -> None:
+    plan = planned(tmp_path, RECIPE.replace("gpu = true", ""))
+    with pytest.raises(UsageError, match="no wheel to test"):
+        prepare([(tmp_path, plan)], [write_wheel(tmp_path, TAG)], tmp_path / "tests-folder")
+
+
+def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
+    plan, wheel = planned(tmp_path), write_wheel(tmp_path, TAG)
+    folder = tmp_path / "prepared"
+    with pytest.raises(UnavailableError, match="cannot test the wheels"):
+        run(folder, prepare([(tmp_path, plan)], [wheel], folder), installed=True)
