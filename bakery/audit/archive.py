@@ -203,7 +203,7 @@ _READERS: dict[str, Callable[[str, IO[bytes], Budget], Binary | None]] = {
 
 def _is_dist_info_file(path: str) -> bool:
     folder, _, name = path.partition("/")
-    return folder.endswith(".dist-info") and name in ("METADATA", "WHEEL", "RECORD")
+    return folder.endswith(".dist-info") and name in ("METADATA", "WHEEL", "RECORD", "variant.json")
 
 
 def _entry(info: zipfile.ZipInfo, *, sha256: str = "", kind: str = "", defect: str = "") -> Entry:

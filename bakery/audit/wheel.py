@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -21,7 +24,7 @@ from bakery.audit.systems import is_system_library
 from bakery.audit.tags import PlatformTag, parse_platform, parse_release
 from bakery.audit.tools import AuditwheelReport, ToolResults, run_auditwheel, run_tools
 from bakery.core.files import open_plain
-from bakery.core.wheel_names import parse_wheel_name
+from bakery.core.wheel_names import parse_wheel_name, split_label
 
 ABI3_SUFFIX = ".abi3."
 """Part of the file name of a module for the stable ABI, before ``so``."""
@@ -32,7 +35,7 @@ _GRAFT_HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{24})?(?=\.)")
 
 @dataclass(frozen=True, slots=True)
 class WheelName:
-    """A parsed file name: normalised project and version, build tag, and all tags, sorted by text.
+    """A parsed file name: normalised project and version, build tag, all tags, sorted by text, and the variant's label.
 
     If ``defect`` says why the name is invalid, the other fields are empty.
     """
@@ -42,6 +45,7 @@ class WheelName:
     build: str = ""
     tags: tuple[Tag, ...] = ()
     defect: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +127,12 @@ def original_soname(file_name: str) -> str:
 
 def parse_name(file_name: str) -> WheelName:
     """Parse a wheel's file name; an invalid one has a ``defect``."""
+    plain, label = split_label(file_name)
     try:
-        name, version, build, tags = parse_wheel_name(file_name)
+        name, version, build, tags = parse_wheel_name(plain)
     except InvalidWheelFilename as reason:
         return WheelName(defect=str(reason))
-    return WheelName(name, str(version), "".join(map(str, build)), tuple(sorted(tags, key=str)))
+    return WheelName(name, str(version), "".join(map(str, build)), tuple(sorted(tags, key=str)), label=label)
 
 
 def read_wheel(path: Path) -> Wheel:
@@ -147,14 +152,28 @@ def _run_auditwheel(wheel: Wheel) -> AuditwheelReport:
         return AuditwheelReport()
     if not _is_safe(wheel):
         return AuditwheelReport(skipped="the archive is not safe to unpack")
-    return run_auditwheel(wheel.path)
+    with _plainly_named(wheel) as path:
+        return run_auditwheel(path)
 
 
 def _run_tools(wheel: Wheel) -> ToolResults:
     # Other checks report what makes a tool fail.
     if wheel.filename.defect or wheel.metadata.missing or wheel.metadata.record_defect or not _is_safe(wheel):
         return ToolResults()
-    return run_tools(wheel.path, stable_abi=_stable_abi(wheel), restructured=wheel.metadata.restructured)
+    with _plainly_named(wheel) as path:
+        return run_tools(path, stable_abi=_stable_abi(wheel), restructured=wheel.metadata.restructured)
+
+
+@contextmanager
+def _plainly_named(wheel: Wheel) -> Iterator[Path]:
+    """Yield a path without the label of a variant, which the tools do not know yet."""
+    if not wheel.filename.label:
+        yield wheel.path
+        return
+    with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+        path = Path(folder, split_label(wheel.path.name)[0])
+        path.symlink_to(wheel.path.absolute())
+        yield path
 
 
 def _is_safe(wheel: Wheel) -> bool:

@@ -139,8 +139,16 @@ class LiveDisplay(Listener):
         if state.finished_at is not None:
             return "done"
         if self._ended:
-            return "done" if state.total and state.done == state.total else "ended"
+            return "done" if _is_whole(state) else "ended"
         return "waiting" if state.started_at is None else "running"
+
+
+def _is_whole(state: TargetState) -> bool:
+    """Return whether the last step of a target succeeded: BuildKit cancels earlier ones that it finds to be equal."""
+    steps = list(state.steps.values())
+    if not steps or any(step.completed is None for step in steps):
+        return False
+    return not max(steps, key=lambda step: step.completed or 0.0).error
 
 
 def _fit(states: Sequence[TargetState], room: int) -> tuple[list[TargetState], int]:

@@ -131,6 +131,7 @@ def _promise(
         requires=tuple(substitute(item, values) for item in audit.requires),
         cxx_abi=_cxx_abi(values.get("TORCH_VERSION", ""), cell.platform),
         torch_abi=audit.torch_abi,
+        max_size=audit.max_size_mb * 10**6 or None,
         stripped=audit.stripped,
         public_index=naming.index == "public",
     )

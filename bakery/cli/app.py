@@ -41,6 +41,7 @@ _TASKS = {
         "verify": Entry("Compare the wheels of a release with the plan.", "wheels:verify"),
         "gpu-test": Entry("Test wheels on the GPU of this machine.", "wheels:gpu_test"),
         "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
+        "variants": Entry("Package wheels again as wheel variants (PEP 825).", "wheels:variants"),
         "coverage": Entry("Show what a package index lacks, and which releases are new.", "coverage:coverage"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
     },

@@ -166,6 +166,32 @@ def reproduce(
         leave(DifferentError.exit_code)
 
 
+def variants(
+    wheels: options.Wheels,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the variants.", metavar="DIR")] = Path(
+        "dist/variants"
+    ),
+    dialect: Annotated[
+        str, typer.Option("--format", help="Format of variant.json: uv, or pep825 (the strict one of the standard).")
+    ] = "uv",
+) -> None:
+    """Package wheels again as wheel variants (PEP 825), with the CUDA release and the GPUs that the audit reads in them.
+
+    Example: wheel-bakery variants dist/ --output dist/variants
+    """
+    from bakery.audit.variant import dialects
+    from bakery.core.text import printable
+    from bakery.release.variants import make_variants
+
+    files = _wheel_files(wheels)
+    if not files:
+        raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="build some with `wheel-bakery wheel`")
+    if dialect not in dialects():
+        raise UsageError(f"--format: expected {' or '.join(dialects())}, got {dialect!r}")
+    for path in make_variants(files, output, Path.cwd(), dialect):
+        echo(printable(str(path)))
+
+
 def index(
     wheels: options.Wheels,
     output: Annotated[

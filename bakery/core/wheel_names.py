@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 from packaging.tags import Tag
@@ -19,6 +20,19 @@ LONGEST = 255
 
 MOST_TAGS = 1000
 """Tags that a name may stand for. Each of its three parts is a list, and ``packaging`` makes all combinations."""
+
+
+_LABEL = re.compile(r"[0-9a-z_.]+\Z")
+
+
+def split_label(name: str) -> tuple[str, str]:
+    """Return a file name without the label of a wheel variant (PEP 825), and the label; empty for other wheels."""
+    parts = name.removesuffix(".whl").split("-")
+    # A build tag begins with a digit, a Python tag does not.
+    parts_without = 6 if parts[2:3] and parts[2][:1].isdigit() else 5
+    if name.endswith(".whl") and len(parts) == parts_without + 1 and _LABEL.match(parts[-1]):
+        return "-".join(parts[:-1]) + ".whl", parts[-1]
+    return name, ""
 
 
 def parse_wheel_name(name: str) -> tuple[NormalizedName, Version, BuildTag, frozenset[Tag]]:

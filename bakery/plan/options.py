@@ -103,6 +103,7 @@ class Audit:
         namings: the names of the wheels of a build; the first one is tested.
         requires: the requirements that METADATA must have.
         abi3: the lowest Python of stable-ABI wheels; empty for none.
+        max_size_mb: the largest wheel in MB (10⁶ bytes); 0 for PyPI's limit.
         torch_abi: the oldest torch of wheels that keep to its stable ABI; empty for none.
     """
 
@@ -116,6 +117,7 @@ class Audit:
     requires: tuple[Value, ...] = ()
     abi3: str = ""
     torch_abi: str = ""
+    max_size_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename
 
 from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.finding import listed
 from bakery.audit.result_cache import audit
 from bakery.audit.tags import installable_abis, parse_platform
 from bakery.build.expectations import expected, promises
@@ -15,10 +16,11 @@ from bakery.build.records.buildkit import PROVENANCE, record_path
 from bakery.build.records.read import read
 from bakery.build.shared_wheels import by_python, families, serves
 from bakery.core.errors import AuditError, OutputError, UnavailableError
-from bakery.core.wheel_names import parse_wheel_name
+from bakery.core.wheel_names import parse_wheel_name, split_label
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.release.gpu_record import gpu_fault
+from bakery.release.variants import other_files
 from bakery.resolve.rules.device import device_promises
 
 
@@ -30,12 +32,15 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
     """
     problems: list[str] = []
     left: list[Path] = []
+    variants: list[Path] = []
     for path in wheels:
+        plain, label = split_label(path.name)
         try:
-            parse_wheel_name(path.name)
-            left.append(path)
+            parse_wheel_name(plain)
+            (variants if label else left).append(path)
         except InvalidWheelFilename as error:
             problems.append(str(error))
+    problems += _wrong_variants(variants, left, cache)
     missing: list[str] = []
     for plan in plans:
         device = device_promises(plan)
@@ -56,6 +61,21 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
             hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells",
         )
     return len(wheels)
+
+
+def _wrong_variants(variants: Sequence[Path], plain: Sequence[Path], cache: Path) -> list[str]:
+    """Return what is wrong with wheel variants; each must have the files of a plain wheel, which the plan describes."""
+    wheels = {path.name: path for path in plain}
+    problems: list[str] = []
+    for path in variants:
+        name = split_label(path.name)[0]
+        faults = _faults(path, ExpectedWheel(), cache)
+        if not faults and name not in wheels:
+            faults = [f"its plain wheel is not among the wheels: {name}"]
+        elif not faults and (names := other_files(wheels[name], path)):
+            faults = [f"has other files than its plain wheel: {listed(names)}"]
+        problems += [f"{path.name}: {fault}" for fault in faults]
+    return problems
 
 
 def assigned(

@@ -44,6 +44,7 @@ DEFAULTS: Mapping[str, Default] = {
     "wheel.repair.strip": False,
     "wheel.repair.plat": "auto",
     "wheel.also-named": (),
+    "wheel.max-size": None,
     "wheel.requires": (),
     "test.requirements": (),
     "test.imports": (),

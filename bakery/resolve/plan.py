@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from packaging.utils import canonicalize_name
 
-from bakery.core.names import GROUPS, IMAGE_KINDS, TARGET_ARCH, WHEEL_KINDS, Kind, is_baked
+from bakery.core.names import GROUPS, IMAGE_KINDS, TARGET_ARCH, WHEEL_KINDS, Kind, is_baked, size_mb
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
@@ -160,6 +160,7 @@ def _audit(settings: Settings) -> Audit:
         requires=requires(settings),
         abi3=settings.text("wheel.abi3"),
         torch_abi=settings.text("wheel.torch-abi"),
+        max_size_mb=size_mb(limit) if (limit := settings.text("wheel.max-size")) else 0,
     )
 
 

@@ -206,7 +206,11 @@ def _index_seeds() -> list[bytes]:
         )
         for version, yanked in (("1.0", False), ("1.1+cu128", "broken"), ("2.0rc1", True))
     ]
-    texts = (pages.project_json("demo", files), pages.root_json(["demo", "other"]), pages.project_html("demo", files))
+    texts = (
+        pages.project_json("demo", files, {"demo-1.0-variants.json": "0" * 64}),
+        pages.root_json(["demo", "other"]),
+        pages.project_html("demo", files, {}),
+    )
     return [text.encode() for text in texts]
 
 
@@ -214,7 +218,7 @@ def _index(folder: Path, data: bytes) -> str:
     """Read a page as that of an index to extend, and as that of an index to ask."""
     _written(folder, "page", data)
     outcome = "refused"
-    for parse in (pages.parse_root, lambda text: pages.project_json("demo", pages.parse(text, "demo"))):
+    for parse in (pages.parse_root, lambda text: pages.project_json("demo", pages.parse(text, "demo"), {})):
         with contextlib.suppress(ValueError):
             parse(data)
             outcome = "page"

@@ -17,7 +17,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     size = wheel.archive.size
     if expected.max_size is not None and size > expected.max_size:
         yield error("size-limit", f"has {_mib(size)}, expected at most {_mib(expected.max_size)}")
-    if size > PYPI_LIMIT:
+    elif expected.max_size is None and size > PYPI_LIMIT:
         text = f"has {_mib(size)}, PyPI accepts {_mib(PYPI_LIMIT)}"
         hint = "fewer architectures, -Xfatbin -compress-all, strip; or ask PyPI for a higher limit"
         yield Finding("size-limit", error_if(expected.public_index), text, hint=hint)

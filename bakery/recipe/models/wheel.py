@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, field_validator, model_validator
 
 from bakery.core import names
 from bakery.recipe.models.base import Model, invalid
-from bakery.recipe.models.text import Line, Matching, PythonVersion, RequirementText, SonameGlob
+from bakery.recipe.models.text import Line, Matching, PythonVersion, RequirementText, SizeText, SonameGlob
 
 _Plat = Annotated[
     Line,
@@ -112,6 +112,9 @@ class Wheel(Model):
         default=None, examples=[[{"local": "cu${CUDA_TAG}torch${TORCH_MINOR}", "index": "private"}]]
     )
     """Further names for the same build. Each name is a separate wheel; only names and versions differ."""
+    max_size: SizeText | None = Field(default=None, examples=["300 MB"])
+    """The largest file that the package index accepts from this project. The audit refuses a larger wheel, and PyPI's
+    default limit of 100 MiB then does not apply."""
     requires: tuple[RequirementText, ...] | None = Field(default=None, examples=[["torch>=2.11"]])
     """Requirements (``Requires-Dist``) in the metadata of the wheel. They replace the project's own requirements of the
     same distributions. A framework adds its requirement, unless its distribution is listed here."""

@@ -12,14 +12,17 @@ from typing import IO
 from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name
 
+from bakery.audit import variant as variants
 from bakery.audit.archive import TEXT_LIMIT
 from bakery.audit.limits import Budget, OverLimit, expansion_limit
 from bakery.audit.metadata import check_work, same_version
+from bakery.audit.variant import Variant
 from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
 from bakery.core.files import open_plain
-from bakery.core.wheel_names import parse_wheel_name
+from bakery.core.wheel_names import parse_wheel_name, split_label
 
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
+_VARIANT = re.compile(r"[^/]+\.dist-info/variant\.json\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
     Raises NotAWheel, also if name and METADATA disagree, and OSError.
     """
     try:
-        project, version, _, _ = parse_wheel_name(path.name)
+        project, version, _, _ = parse_wheel_name(split_label(path.name)[0])
     except InvalidWheelFilename as error:
         raise NotAWheel(str(error)) from None
     if path.is_symlink() or not path.is_file():
@@ -77,6 +80,25 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
         raise NotAWheel(f"METADATA has an invalid Requires-Python: {requires[:80]!r}") from None
     metadata_digest = hashlib.sha256(metadata).hexdigest()
     return File(path.name, project, str(version), digest, size, requires, metadata_digest, uploaded), text
+
+
+def read_variant(path: Path) -> Variant:
+    """Return what a wheel variant says about its label. Raises NotAWheel, also if it has no label, and OSError."""
+    try:
+        with open_plain(path) as stream, open_zip(stream) as archive:
+            infos = [info for info in archive.infolist() if _VARIANT.match(info.filename)]
+            if len(infos) != 1 or infos[0].file_size > TEXT_LIMIT:
+                raise NotAWheel("it has a label, and not exactly one variant.json of a sensible size")
+            variant = variants.read(archive.read(infos[0]))
+    except variants.BadVariant as error:
+        raise NotAWheel(f"variant.json {error}") from None
+    except (NotAWheel, OverLimit):
+        raise
+    except ZIP_ERRORS as error:
+        raise NotAWheel(f"it is not a readable archive: {error_text(error)}") from None
+    if variant.label != split_label(path.name)[1]:
+        raise NotAWheel(f"variant.json says {variant.label!r:.100}, its name {split_label(path.name)[1]!r:.100}")
+    return variant
 
 
 def _metadata(stream: IO[bytes], size: int) -> bytes:

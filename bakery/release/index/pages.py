@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 from packaging.version import Version
 
-from bakery.core.wheel_names import parse_wheel_name
+from bakery.core.wheel_names import parse_wheel_name, split_label
 from bakery.release.index.files import File
 
 API = "1.1"
@@ -23,9 +23,10 @@ LARGEST = 16 << 20
 """Limit of a page, in bytes: a project with 20,000 wheels. Reading it needs twenty times as much memory."""
 
 
-def project_html(project: str, files: Sequence[File]) -> str:
-    """Return the HTML page of a project."""
-    return _page(f"Links for {project}", [_anchor(file) for file in files])
+def project_html(project: str, files: Sequence[File], variants: Mapping[str, str]) -> str:
+    """Return the HTML page of a project; ``variants`` has the files that describe wheel variants, and their sha256."""
+    links = [f'<a href="{quote(name)}#sha256={digest}">{html.escape(name)}</a>' for name, digest in variants.items()]
+    return _page(f"Links for {project}", [*map(_anchor, files), *links])
 
 
 def root_html(projects: Iterable[str]) -> str:
@@ -33,10 +34,11 @@ def root_html(projects: Iterable[str]) -> str:
     return _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in projects])
 
 
-def project_json(project: str, files: Sequence[File]) -> str:
+def project_json(project: str, files: Sequence[File], variants: Mapping[str, str]) -> str:
     """Return the JSON page of a project, which the next run reads."""
+    others = [{"filename": name, "url": quote(name), "hashes": {"sha256": digest}} for name, digest in variants.items()]
     versions = sorted({file.version for file in files}, key=Version)
-    return _json({"name": project, "versions": versions, "files": [_entry(file) for file in files]})
+    return _json({"name": project, "versions": versions, "files": [*map(_entry, files), *others]})
 
 
 def root_json(projects: Iterable[str]) -> str:
@@ -53,7 +55,9 @@ def parse(text: str | bytes, project: str) -> tuple[File, ...]:
     """Return the files on a project's JSON page. Raises ValueError for other texts."""
     try:
         document = json.loads(text)
-        return tuple(_file(item, project) for item in document["files"])
+        # The files that describe wheel variants are made from the wheels.
+        items = (item for item in document["files"] if not str(item["filename"]).endswith("-variants.json"))
+        return tuple(_file(item, project) for item in items)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a page of a project: {error!r}") from None
 
@@ -90,7 +94,7 @@ def _file(item: dict[str, object], project: str) -> File:
     return File(
         name=name,
         project=project,
-        version=str(parse_wheel_name(name)[1]),
+        version=str(parse_wheel_name(split_label(name)[0])[1]),
         sha256=str(hashes["sha256"]),
         size=size,
         requires_python=str(item.get("requires-python") or ""),

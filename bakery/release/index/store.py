@@ -19,6 +19,7 @@ from bakery.core.file_locks import locked_folder
 from bakery.core.files import read_plain, write
 from bakery.release.index import pages
 from bakery.release.index.files import File, NotAWheel, read
+from bakery.release.index.variants import describe
 
 SIMPLE = "simple"
 """The folder for installers: SITE/simple/."""
@@ -64,6 +65,7 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> I
     files, texts, dropped = _load_existing(simple, now, problems)
     before = set(files)
     sources: dict[str, list[Path]] = {}
+    located = {name: (file, simple / file.project / name) for name, file in files.items()}
     for wheel in wheels:
         try:
             file, metadata = _read(wheel.path, wheel.uploaded)
@@ -75,8 +77,10 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> I
             files[file.name] = replace(file, yanked=wheel.yanked)
             texts[f"{file.project}/{file.name}.metadata"] = metadata
             sources.setdefault(file.project, []).append(wheel.path)
+            located[file.name] = file, wheel.path
         elif other.sha256 != file.sha256:
             problems.append(f"{file.name}: another file of this name has sha256 {other.sha256}, this one {file.sha256}")
+    described = describe(located, problems)
     if problems:
         raise OutputError(
             f"{site} was not changed: {len(problems)} of the files cannot be added",
@@ -93,8 +97,11 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> I
     write(simple, texts)
     names = sorted(projects)
     for project in names:
-        write(simple / project, {pages.JSON: pages.project_json(project, projects[project])})
-        write(simple / project, {pages.HTML: pages.project_html(project, projects[project])})
+        variants = described.get(project, {})
+        write(simple / project, variants)
+        digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in variants.items()}
+        write(simple / project, {pages.JSON: pages.project_json(project, projects[project], digests)})
+        write(simple / project, {pages.HTML: pages.project_html(project, projects[project], digests)})
     write(simple, {pages.JSON: pages.root_json(names), pages.HTML: pages.root_html(names)})
     return IndexChanges(tuple(sorted(set(files) - before)), len(before), tuple(dropped), tuple(names))
 

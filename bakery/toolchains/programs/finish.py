@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import json
 import os
 import platform
 import re
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 from typing import Callable
 
 PARTS = {
@@ -26,6 +28,9 @@ PARTS = {
     "build-tag": r"[0-9][A-Za-z0-9_.]*\Z",
 }
 """Parts of a naming, and what their values look like (packaging's specifications of versions and wheel names)."""
+
+SBOM = os.path.join("sboms", "auditwheel.cdx.json")
+"""What auditwheel writes into the dist-info folder of a wheel that it adds libraries to."""
 
 
 class Options(argparse.Namespace):
@@ -175,6 +180,7 @@ def relabel(root: str, label: str) -> None:
     if not count:
         sys.exit("finish: the wheel's METADATA has no Version")
     write(path, text)
+    describe(os.path.join(info, SBOM), name, line.partition(" ")[2])
     renamed = name + "-" + public + ("+" + label.replace("-", "_") if label else "")
     if renamed + ".dist-info" == os.path.basename(info):
         return
@@ -182,6 +188,25 @@ def relabel(root: str, label: str) -> None:
     data = os.path.join(root, name + "-" + version + ".data")
     if os.path.isdir(data):
         os.rename(data, os.path.join(root, renamed + ".data"))
+
+
+def describe(path: str, name: str, version: str) -> None:
+    """Set the wheel's version in the SBOM (PEP 770) that auditwheel wrote about the libraries that it added, if any."""
+    if not os.path.isfile(path):
+        return
+    new = "pkg:pypi/" + name + "@" + urllib.parse.quote(version, safe="")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document = json.load(stream)
+        old = document["metadata"]["component"]["bom-ref"]
+        for item in [document["metadata"]["component"]] + document["components"]:
+            if item.get("bom-ref") == old:
+                item.update({"bom-ref": new, "version": version, "purl": new})
+        for item in document["dependencies"]:
+            item["ref"] = new if item["ref"] == old else item["ref"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        sys.exit("finish: cannot read the wheel's " + SBOM + ": " + repr(error))
+    write(path, json.dumps(document))
 
 
 def named(wheel: str, parts: dict[str, str], dist: str) -> str:

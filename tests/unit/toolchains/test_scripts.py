@@ -639,6 +639,40 @@ def test_a_version_that_has_no_label_stays(tmp_path: Path) -> None:
     assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == "Version: 1.0\n"
 
 
+# As auditwheel 6.8.2 wrote it for an extension that is linked with libsodium.
+DEB = "pkg:deb/debian/libsodium23@1.0.18-1%2Bdeb12u1#f6c45dae7fd98c8f"
+WHEEL = {"type": "library", "bom-ref": "pkg:pypi/demo@1.0?file_name=demo-1.0-x.whl", "name": "demo", "version": "1.0"}
+WHEEL["purl"] = WHEEL["bom-ref"]
+DESCRIBED = {
+    "bomFormat": "CycloneDX",
+    "metadata": {"component": WHEEL, "tools": [{"name": "auditwheel", "version": "6.8.2"}]},
+    "components": [WHEEL, {"type": "library", "bom-ref": DEB, "name": "libsodium23", "purl": DEB}],
+    "dependencies": [{"ref": WHEEL["bom-ref"], "dependsOn": [DEB]}, {"ref": DEB}],
+}
+
+
+def test_the_sbom_inside_has_the_new_version(tmp_path: Path) -> None:
+    write_tree(tmp_path, "Version: 1.0\n")
+    sbom = tmp_path / "demo-1.0.dist-info" / finish.SBOM
+    sbom.parent.mkdir()
+    sbom.write_text(json.dumps(DESCRIBED))
+    finish.relabel(str(tmp_path), "cu128")
+    text = (tmp_path / "demo-1.0+cu128.dist-info" / finish.SBOM).read_text()
+    document, name = json.loads(text), "pkg:pypi/demo@1.0%2Bcu128"
+    assert "demo@1.0?" not in text
+    assert document["metadata"]["component"] == {**WHEEL, "version": "1.0+cu128", "bom-ref": name, "purl": name}
+    assert document["components"] == [document["metadata"]["component"], DESCRIBED["components"][1]]
+    assert document["dependencies"] == [{"ref": name, "dependsOn": [DEB]}, {"ref": DEB}]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"metadata": {"component": {}}}'])
+def test_an_sbom_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sbom").write_text(text)
+    with pytest.raises(SystemExit) as caught:
+        finish.describe(str(tmp_path / "sbom"), "demo", "1.0")
+    assert failure(caught).startswith(f"finish: cannot read the wheel's {finish.SBOM}: ")
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("body", ["", "\nRequires-Dist: torch (says the description)\n"])
 def test_requirements_replace_those_of_the_same_distribution(tmp_path: Path, end: str, body: str) -> None:
@@ -753,7 +787,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = site / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+    # Libraries of other packages are looked for in every folder of packages: there is none but this.
+    monkeypatch.setattr(sys, "path", [str(site), *(item for item in sys.path if not item.endswith("-packages"))])
     return tmp_path
 
 

@@ -1,0 +1,124 @@
+"""Packages audited wheels again as wheel variants: the same files, and ``variant.json`` with what the audit read."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bakery.audit.auditor import audit_in_worker
+from bakery.audit.finding import Finding, Severity
+from bakery.audit.limits import OverLimit
+from bakery.audit.metadata import read_metadata
+from bakery.audit.variant import FILE, BadVariant, derive, label_of, write
+from bakery.audit.zips import ZIP_ERRORS, open_zip
+from bakery.build.publish import publish
+from bakery.core.errors import AuditError, OutputError
+from bakery.core.files import open_plain
+from bakery.core.wheel_names import split_label
+
+_CHUNK = 1 << 20
+
+
+def make_variants(wheels: Sequence[Path], output: Path, root: Path, dialect: str) -> tuple[Path, ...]:
+    """Write a variant of each wheel into a folder, and return their paths. ``dialect`` is one of `dialects`.
+
+    Raises AuditError if a wheel or its variant does not pass the audit, or if two variants have one name, and
+    OutputError if a file cannot be written. Then nothing is written.
+    """
+    problems: list[str] = []
+    made: dict[str, Path] = {}
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.TemporaryDirectory(prefix=".bakery-", dir=output)
+    except OSError as error:
+        raise OutputError(f"cannot write {output}: {error.strerror or error}") from error
+    with scratch as folder:
+        for wheel in wheels:
+            try:
+                variant = _package(wheel, Path(folder), dialect)
+            except BadVariant as reason:
+                problems.append(f"{wheel.name}: {reason}")
+                continue
+            if other := made.get(variant.name):
+                problems.append(f"{wheel.name} and {other.name} both become {variant.name}: same tags, same properties")
+            made[variant.name] = wheel
+        if problems:
+            raise AuditError(
+                f"{len(problems)} of the {len(wheels)} wheels cannot become variants; nothing was written",
+                details=problems,
+                hint="each line says what to change; `wheel-bakery audit WHEEL` shows a wheel's device code",
+            )
+        return publish([Path(folder, name) for name in sorted(made)], output, root=root)
+
+
+def other_files(plain: Path, variant: Path) -> set[str]:
+    """Return the files that differ between a plain wheel and its variant, which passed the audit, by RECORD."""
+    one, other = _record(plain), _record(variant)
+    return {path for path, _ in one ^ other if not path.endswith((f".dist-info/{FILE}", ".dist-info/RECORD"))}
+
+
+def _record(wheel: Path) -> set[tuple[str, str]]:
+    try:
+        with open_plain(wheel) as stream, open_zip(stream) as archive:
+            texts = {path: archive.read(path) for path in archive.namelist() if path.endswith(".dist-info/RECORD")}
+        rows = read_metadata(tuple(texts), texts).record
+    except (OverLimit, *ZIP_ERRORS):
+        rows = ()
+    return {(row.path, row.digest) for row in rows}
+
+
+def _package(wheel: Path, folder: Path, dialect: str) -> Path:
+    """Write the variant of a wheel and audit it. Raises BadVariant with what is wrong."""
+    if split_label(wheel.name)[1]:
+        raise BadVariant("it is a variant already; name the plain wheel")
+    report = audit_in_worker(wheel)
+    _refuse(report.findings)
+    properties = derive(report.objects)
+    label = label_of(properties)
+    target = folder / f"{wheel.name.removesuffix('.whl')}-{label}.whl"
+    if target.exists():
+        return target
+    try:
+        _copy(wheel, target, write({label: properties}, dialect).encode())
+    except OSError as error:
+        raise OutputError(f"cannot write {target.name}: {error.strerror or error}") from error
+    _refuse(audit_in_worker(target).findings)
+    return target
+
+
+def _refuse(findings: Sequence[Finding]) -> None:
+    texts = [finding.message for finding in findings if finding.severity is Severity.ERROR]
+    if texts:
+        raise BadVariant("it did not pass the audit: " + "; ".join(texts))
+
+
+def _copy(wheel: Path, target: Path, text: bytes) -> None:
+    """Copy a wheel member by member, in its order, with ``variant.json`` and its line before RECORD's own."""
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w") as result:
+        for info in source.infolist():
+            head, _, name = info.filename.partition("/")
+            if not (head.endswith(".dist-info") and name == "RECORD"):
+                with source.open(info) as content, result.open(_like(info, info.filename), "w") as member:
+                    while chunk := content.read(_CHUNK):
+                        member.write(chunk)
+                continue
+            path = f"{head}/{FILE}"
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+            lines = source.read(info).splitlines(keepends=True)
+            own = next(i for i, line in enumerate(lines) if line.startswith(f"{info.filename},".encode()))
+            end = b"\r\n" if lines[own].endswith(b"\r\n") else b"\n"
+            lines.insert(own, f"{path},sha256={digest},{len(text)}".encode() + end)
+            result.writestr(_like(info, path), text)
+            result.writestr(_like(info, info.filename), b"".join(lines))
+
+
+def _like(info: zipfile.ZipInfo, path: str) -> zipfile.ZipInfo:
+    """Return the entry of a new member with the time, mode and compression of another one."""
+    entry = zipfile.ZipInfo(path, info.date_time)
+    entry.compress_type, entry.external_attr = info.compress_type, info.external_attr
+    entry.create_system, entry.file_size = info.create_system, info.file_size
+    return entry
