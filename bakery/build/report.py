@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.build.buildx.failures import OWN_WORK
 from bakery.build.buildx.outcome import BakeFailure, Result
 from bakery.build.buildx.tool_errors import same_cause
 from bakery.build.cell_tasks import CellState
@@ -257,7 +258,9 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
     if all(cells):
         return None
     if len(cells) == 1 and failures:
-        return failures[0].error
+        only = failures[0].error
+        only.hint = "; ".join(filter(None, (only.hint, shell_before(failures[0]))))
+        return only
     first = failures[0].error if failures else None
     details = _details(failures) if len(failures) > 1 else []
     logs = ", ".join(str(report.state / "logs") for report in reports if report.failures)
@@ -299,6 +302,7 @@ def _details(failures: Sequence[CellFailure]) -> list[str]:
         details += [f"    {line}" for line in error.details[:most]]
         details += [f"    → {advice(error)}"] if advice(error) else []
         details += [f"    → the whole log: {log}"] if (log := log_of(error)) else []
+        details += [f"    → {command}"] if (command := shell_before(group[0])) else []
     return details
 
 
@@ -310,6 +314,14 @@ def _named(cells: str, error: BakeryError) -> str:
 def log_of(error: BakeryError) -> Path | None:
     """Return the log of a failed step; None for other failures."""
     return error.outcome.failures[0].log if isinstance(error, BakeFailure) else None
+
+
+def shell_before(failure: CellFailure) -> str:
+    """Return the command that opens a shell before a failed step of the project's own code; empty for other failures."""
+    first = failure.error.outcome.failures[0] if isinstance(failure.error, BakeFailure) else None
+    if first is None or not OWN_WORK.match(first.step):
+        return ""
+    return f"a shell before that step: wheel-bakery shell {failure.cell} --at {first.stage}"
 
 
 def advice(error: BakeryError) -> str:

@@ -32,6 +32,7 @@ _TASKS = {
         "dev": Entry("Make an image with the build tools and the project, for a shell.", "bake:COMMANDS"),
         "bake": Entry("Bake several kinds of targets in one run.", "bake:COMMANDS"),
         "profile": Entry("Show where the time of a cell went, and what would help.", "profile:profile"),
+        "shell": Entry("Open a shell in the state before a step, with its mounts and network.", "shell:shell"),
         "logs": Entry("Print the log of the last run, or of one of its steps.", "logs:logs"),
         "report": Entry("Write the HTML page of a run: results, times, failures.", "report:report"),
         "why": Entry("Explain what was compiled again: which file or argument differed.", "profile:why"),

@@ -134,7 +134,7 @@ def _packed(words: Iterable[str]) -> list[str]:
 def _run(run: Run) -> Iterator[str]:
     yield from comment(run.comment)
     flags = ([] if run.network else ["--network=none"]) + [_mount(mount) for mount in run.mounts]
-    commands = [_shell(command) for command in run.commands]
+    commands = [shell_text(command) for command in run.commands]
     if any("\n" in command for command in commands):
         text = "set -eu\n" + "\n".join(commands)
         delimiter = heredoc_delimiter(text)
@@ -146,7 +146,8 @@ def _run(run: Run) -> Iterator[str]:
     yield from continued("RUN ", [*_packed(flags), *joined])
 
 
-def _shell(command: Command | Script) -> str:
+def shell_text(command: Command | Script) -> str:
+    """Return a command as text for the shell."""
     if isinstance(command, Script):
         return command.text.rstrip("\n")
     environment = [f"{name}={shell_word(value)}" for name, value in command.environment]

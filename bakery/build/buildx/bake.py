@@ -136,7 +136,7 @@ class Bakes:
         Raises EngineError if docker cannot be started, PlanError if an override or a variable is not allowed, and
         OutputError if the run's folder cannot be written.
         """
-        argv = _checked_argv(request)
+        argv = checked_argv(request)
         _prepare(request)
         progress = Progress(
             [target.name for target in request.targets],
@@ -149,13 +149,7 @@ class Bakes:
         child = self._children.start(
             argv,
             cwd=request.root,
-            environment={
-                **_DEFAULTS,
-                **request.environment,
-                **request.variables,
-                **_WITHOUT_GIT,
-                **_plain_context_name(request),
-            },
+            environment=bake_environment(request),
             line=lambda raw: self._lines(progress, stream.feed(raw), cell),
             timeout_s=request.timeout_s,
         )
@@ -213,13 +207,20 @@ def bake_argv(request: BakeRequest, call: Sequence[str], flags: Sequence[str]) -
     return [*argv, *flags, *(f"--set={override}" for override in sets), *targets]
 
 
-def _checked_argv(request: BakeRequest) -> list[str]:
+def checked_argv(request: BakeRequest) -> list[str]:
+    """Return the same as `bake_argv`, for a request that is allowed. Raises PlanError or UsageError."""
     for name in request.variables:
         if DOCKER_VARIABLE.match(name):
             raise PlanError(f"variable {name} would change how docker works", hint="give it another name")
     allowed = Allowed(request.root, request.reads, (*request.writes, request.state))
     allowed.require(request.overrides)
     return bake_argv(request, Engine(request.environment).call(), allowed.flags())
+
+
+def bake_environment(request: BakeRequest) -> dict[str, str]:
+    """Return the environment variables of buildx for a request."""
+    of_request = {**_DEFAULTS, **request.environment, **request.variables}
+    return {**of_request, **_WITHOUT_GIT, **_plain_context_name(request)}
 
 
 def _plain_context_name(request: BakeRequest) -> dict[str, str]:

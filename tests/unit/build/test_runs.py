@@ -82,6 +82,7 @@ def test_some_have_a_code_of_their_own() -> None:
         "    tail",
         "    → a hint",
         "    → the whole log: /p/log",
+        "    → a shell before that step: wheel-bakery shell a --at compile",
     )
     assert "--failed" in error.hint
     assert "/p/.bakery/runs/1/logs" in error.hint
@@ -95,7 +96,7 @@ def test_cells_that_fail_for_several_reasons_show_each() -> None:
     states = dict.fromkeys("abc", "failed")
     error = conclusion([report(states, bake_failure("a"), other, audit)])
     assert isinstance(error, BakeryError)
-    assert error.details[4:] == (
+    assert error.details[5:] == (
         *("b: RUN failed: x", "    x.cpp:1: error: no"),
         *("c: a wheel did not pass the audit", "    x.so: needs glibc 2.38"),
     )

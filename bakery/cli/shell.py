@@ -1,0 +1,51 @@
+"""``wheel-bakery shell``: a shell in the state before a step of a cell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import say
+from bakery.core.errors import UsageError
+
+
+def shell(
+    cell: Annotated[str, typer.Argument(help="A cell's id, as `wheel-bakery plan` shows it.", metavar="CELL")],
+    at: Annotated[
+        str, typer.Option("--at", help="The stage: the shell is opened before its last command.", metavar="STAGE")
+    ] = "compile",
+    recipe: options.Recipes = None,
+    set_: options.Sets = None,
+    allow: options.Allow = None,
+    builder: options.Builder = None,
+    ca_bundle: options.CaBundle = None,
+    engine_up: options.EngineUp = False,
+) -> None:
+    """Open a shell in the state before a step, with its environment, mounts and network; its command is in the history.
+
+    Example: wheel-bakery shell cp312 --at compile
+    """
+    from bakery.build.options import Options
+    from bakery.build.step_shell import open_shell
+    from bakery.cli.engine import open_engine
+    from bakery.cli.recipes import checked, resolved
+
+    plans = resolved(recipe, set_, Path.cwd(), dated=True)
+    found = [(root, plan, item) for root, plan in plans for item in plan.cells if item.id == cell]
+    if len(found) != 1:
+        known = dict.fromkeys(item.id for _, plan in plans for item in plan.cells)
+        raise UsageError(
+            f"{'several recipes have' if found else 'no recipe has'} a cell {cell}",
+            hint="choose one with --recipe" if found else f"cells are {', '.join(known)}",
+        )
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("a shell needs a terminal", hint=f"wheel-bakery logs {cell} --step {at}")
+    root, plan, chosen = found[0]
+    checked([(root, plan)], bake=True, builder=builder)
+    engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
+    say("press Up for the step's command; `exit` leaves the shell, and a second one the debugger of buildx")
+    open_shell(root, plan, chosen, at, Options(("wheel",), allow=tuple(allow or ()), builder=builder), engine)

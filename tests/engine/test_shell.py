@@ -1,0 +1,67 @@
+"""``shell``: the step's own command fails there as it failed in the bake, with the step's mounts and network."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from command import bakery
+from projects import SOURCE, extension
+
+pytestmark = pytest.mark.engine
+
+RECIPE = 'name = "tiny"\n[matrix]\npython = ["3.11"]\n'
+COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ERROR = "src/core.cpp:1:14: error: "
+
+
+class Terminal:
+    """A command on a terminal of its own, and what it printed."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.end, child = pty.openpty()
+        argv = [sys.executable, "-m", "bakery", *arguments]
+        self.process = subprocess.Popen(argv, cwd=folder, stdin=child, stdout=child, stderr=child)
+        os.close(child)
+        self.raw, self.text = b"", ""
+
+    def until(self, text: str, seconds: float = 300) -> str:
+        """Return what is printed up to ``text``."""
+        limit, start = time.monotonic() + seconds, len(self.text)
+        while text not in self.text[start:]:
+            assert time.monotonic() < limit, self.text
+            if select.select([self.end], [], [], 1)[0]:
+                self.raw += os.read(self.end, 65536)
+                self.text = COLOURS.sub("", self.raw.decode(errors="replace")).replace("\r", "")
+        return self.text[start:]
+
+    def type(self, keys: str) -> None:
+        """Type keys."""
+        os.write(self.end, keys.encode())
+
+
+def test_the_steps_own_command_fails_alike(tmp_path: Path) -> None:
+    folder = extension(tmp_path / "project", RECIPE, f"int answer = missing_thing;\n{SOURCE}// {uuid.uuid4()}\n")
+    assert ERROR in bakery(folder, "wheel", code=7).log("wheel-cp311")
+    terminal = Terminal(folder, "shell", "cp311")
+    try:
+        terminal.until("buildkitsandbox:/# ")
+        terminal.type("ls -d /src/build; tail -n +3 /proc/net/dev | cut -d: -f1; echo en''d\n")
+        state = terminal.until("\nend\n")
+        assert "No such file" in state, "the step has not run"
+        assert "eth" not in state
+        terminal.type("\x1b[A\x1b[A\n")
+        assert "CCACHE_STATSLOG" in terminal.until(ERROR)
+    finally:
+        terminal.type("exit\n")
+        time.sleep(1)
+        terminal.type("exit\n")
+        terminal.process.wait(30)

@@ -1,0 +1,70 @@
+"""What buildx's debugger is asked for a shell before a step."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bakery.build.step_shell import before, debug_argv
+from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
+
+MOUNTS = (Mount("cache", "/c", id="x"),)
+
+
+@pytest.mark.parametrize(
+    ("commands", "history", "script"),
+    [
+        (
+            (Command((("umask",), ("022",))), Script("echo 'it'\"'\"'s' \"$HOME\"")),
+            "umask 022 && echo 'it'\"'\"'s' \"$HOME\"",
+            "",
+        ),
+        ((Script("for i in 1 2\ndo echo $i\ndone"),), "sh /tmp/step.sh", "set -eu\nfor i in 1 2\ndo echo $i\ndone"),
+    ],
+)
+def test_the_last_command_is_written_and_not_run(
+    tmp_path: Path, commands: tuple[Command | Script, ...], history: str, script: str
+) -> None:
+    first = Run((Script("true"),))
+    stage = before(Stage("compile", ("base",), (first, Run(commands, MOUNTS, network=False))))
+    assert stage.steps[0] is first
+    run = stage.steps[1]
+    assert isinstance(run, Run)
+    assert (run.mounts, run.network) == (MOUNTS, False)
+    (command,) = run.commands
+    assert isinstance(command, Script)
+    text = command.text.replace("> /tmp/step.sh", f"> {tmp_path}/step.sh")
+    done = subprocess.run(["/bin/sh", "-c", text], env={"HOME": str(tmp_path)}, capture_output=True, check=False)
+    assert done.returncode == 97, done.stderr
+    assert (tmp_path / ".bash_history").read_text() == f"{history}\n"
+    assert not script or (tmp_path / "step.sh").read_text() == f"{script}\n"
+
+
+def test_the_debugger_gets_what_the_bake_gets() -> None:
+    attributes = {
+        "context": ".",
+        "dockerfile": "/run/Dockerfile",
+        "args": {"PYTHON_VERSION": "3.11", "X": "a b"},
+        "contexts": {"tools": "/run/bin"},
+        "platforms": ["linux/arm64"],
+        "secret": [{"type": "file", "id": "ca-bundle", "src": "/ca.pem"}],
+    }
+    assert debug_argv(["docker"], attributes, "compile", None) == [
+        "docker",
+        "buildx",
+        "debug",
+        "--on=error",
+        "--invoke=entrypoint=/bin/bash,tty=true",
+        "build",
+        "--progress=auto",
+        "--file=/run/Dockerfile",
+        "--target=compile",
+        "--build-arg=PYTHON_VERSION=3.11",
+        "--build-arg=X=a b",
+        "--build-context=tools=/run/bin",
+        "--platform=linux/arm64",
+        "--secret=type=file,id=ca-bundle,src=/ca.pem",
+        ".",
+    ]
