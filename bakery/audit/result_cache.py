@@ -1,7 +1,7 @@
 """A cache of passed audits, so that an unchanged wheel is not audited again.
 
 The key of an entry is a digest of the wheel's bytes and name, the expectation, and the versions of bakery and of the
-external tools; its value is the warnings. Failed and incomplete audits are not stored. The folder can be deleted at any
+external tools; its value is the warnings and the sizes of device code. Failed and incomplete audits are not stored. The folder can be deleted at any
 time.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery import __version__
 from bakery.audit.expected_wheel import ExpectedWheel
+from bakery.audit.fatbin import sorted_archs
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.tools import versions
 from bakery.core.errors import OutputError
@@ -27,13 +28,17 @@ MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The result of an audit: ``faults`` keep the wheel from being published; ``warnings`` include skipped checks."""
+    """The result of an audit: ``faults`` keep the wheel from being published; ``warnings`` include skipped checks.
+
+    ``device``: architecture (``sm_90``, ``compute_90``) → bytes of its code in all files.
+    """
 
     path: Path
     sha256: str
     size: int
     faults: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    device: Mapping[str, int] = field(default_factory=dict)
 
 
 def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
@@ -47,16 +52,22 @@ def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
     entry = folder / hashlib.sha256(repr((__version__, versions(), sha256, path.name, expected)).encode()).hexdigest()
     cached = _load(entry)
     if cached is not None:
-        return AuditResult(path, sha256, size, (), cached)
+        return AuditResult(path, sha256, size, (), *cached)
     from bakery.audit.auditor import audit_in_worker  # slow to import, and seldom needed: most wheels are in the cache
 
-    findings = audit_in_worker(path, expected).findings
+    report = audit_in_worker(path, expected)
+    findings = report.findings
+    images = [image for item in report.objects for image in item.device_code.images]
+    device = {
+        arch: sum(image.size for image in images if image.arch == arch)
+        for arch in sorted_archs(image.arch for image in images)
+    }
     faults = _texts_of(findings, Severity.ERROR)
     skipped = tuple(f"not checked: {text}" for text in _texts_of(findings, Severity.SKIPPED))
     warnings = (*_texts_of(findings, Severity.WARNING), *skipped)
     if not faults and not skipped:
-        _store(entry, warnings)
-    return AuditResult(path, sha256, size, faults, warnings)
+        _store(entry, warnings, device)
+    return AuditResult(path, sha256, size, faults, warnings, device)
 
 
 def _texts_of(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
@@ -67,21 +78,23 @@ def _texts_of(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...
     )
 
 
-def _load(entry: Path) -> tuple[str, ...] | None:
-    """Return the warnings of a passed audit; None without a readable entry."""
+def _load(entry: Path) -> tuple[tuple[str, ...], dict[str, int]] | None:
+    """Return the warnings and the device code of a passed audit; None without a readable entry."""
     try:
-        warnings = json.loads(entry.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        document = json.loads(entry.read_text(encoding="utf-8"))
+        warnings, device = document["warnings"], document["device"]
+    except (OSError, ValueError, LookupError, TypeError):
         return None
     is_valid = isinstance(warnings, list) and all(isinstance(item, str) for item in warnings)
-    return tuple(warnings) if is_valid else None
+    is_valid = is_valid and isinstance(device, dict) and all(isinstance(size, int) for size in device.values())
+    return (tuple(warnings), device) if is_valid else None
 
 
-def _store(entry: Path, warnings: tuple[str, ...]) -> None:
+def _store(entry: Path, warnings: tuple[str, ...], device: Mapping[str, int]) -> None:
     with contextlib.suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
         old = list(entry.parent.iterdir())
         if len(old) >= MOST:
             for item in old:
                 item.unlink(missing_ok=True)
-        entry.write_text(json.dumps(warnings), encoding="utf-8")
+        entry.write_text(json.dumps({"warnings": warnings, "device": dict(device)}), encoding="utf-8")

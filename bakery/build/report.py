@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.build.buildx.failures import OWN_WORK
@@ -24,12 +24,13 @@ VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class PublishedWheel:
-    """A wheel in the output folder; ``size`` in bytes, ``warnings`` of the audit."""
+    """A wheel in the output folder; ``size`` in bytes, ``warnings`` of the audit; ``device``: architecture → bytes of its code."""
 
     path: Path
     sha256: str
     size: int
     warnings: tuple[str, ...] = ()
+    device: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,7 @@ class RunReport:
                             "sha256": item.sha256,
                             "size": item.size,
                             "warnings": list(item.warnings),
+                            "device": dict(item.device),
                         }
                         for item in target.wheels
                     ],
@@ -223,7 +225,10 @@ def built_target(target: Target, state: CellState, output: Path) -> TargetReport
         steps=outcome.steps if outcome else 0,
         cached=outcome.cached if outcome else 0,
         log=outcome.log if outcome and outcome.log.exists() else None,
-        wheels=tuple(PublishedWheel(output / item.path.name, item.sha256, item.size, item.warnings) for item in wheels),
+        wheels=tuple(
+            PublishedWheel(output / item.path.name, item.sha256, item.size, item.warnings, item.device)
+            for item in wheels
+        ),
         tries=state.tries if outcome or not state.wheel_of else 0,
         reason=reason,
         node=state.node,

@@ -17,9 +17,10 @@ from typing import cast
 from bakery.build.cell_profile import CellProfile, Command, StepTime, read
 from bakery.build.kept_logs import lines
 from bakery.build.run_folders import kept_runs
-from bakery.core.errors import OutputError
+from bakery.core.errors import OutputError, UsageError
 from bakery.core.files import read_plain
 from bakery.plan.values import Json
+from bakery.toolchains.facts.archs import Arch, cover, parse
 
 NAME = "report.html"
 
@@ -98,6 +99,7 @@ def data(run: Path, report: Document) -> Document:
         "run": run.name,
         "failures": _failures(run, cast("list[Document]", report.get("failures", []))),
         "previous": _previous(run, report),
+        "gpus": _gpus(targets),
         **_timeline(profiles, cast("float", report.get("started", 0.0))),
     }
 
@@ -144,6 +146,28 @@ def _previous(run: Path, report: Document) -> Json:
         }
         return {"run": path.name, "seconds": before["seconds"], "targets": rows}
     return None
+
+
+def _gpus(targets: Sequence[Document]) -> Json:
+    """Return how each GPU runs the wheels that have device code."""
+    rows: list[Json] = []
+    for wheel in [item for target in targets for item in cast("list[Document]", target["wheels"])]:
+        device = cast("dict[str, int]", wheel.get("device", {}))
+        if device:
+            found = cover([arch for text in device for arch in _archs(text)])
+            rows.append(
+                {"wheel": Path(str(wheel["path"])).name, "device": wheel["device"], "by": [item.by for item in found]}
+            )
+    names: list[Json] = [{"capability": item.gpu.capability, "names": list(item.gpu.names)} for item in cover([])]
+    return {"names": names, "wheels": rows} if rows else None
+
+
+def _archs(text: str) -> tuple[Arch, ...]:
+    """Return an architecture that a wheel has code for; nothing for one that is not known."""
+    try:
+        return parse(text)
+    except UsageError:
+        return ()
 
 
 def _timeline(profiles: Sequence[CellProfile], started: float) -> Document:

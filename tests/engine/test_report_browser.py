@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers.chromium import Page, chromium
-from helpers.runs import make_run
+from chromium import Page, chromium
+from runs import make_run
 
 from bakery.build import report_page
 

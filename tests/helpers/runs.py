@@ -11,6 +11,7 @@ from bakery.build.cell_profile import CellProfile, Command, StepTime
 from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.core.errors import BakeError
 
+DEVICE = {"sm_80": 3000, "compute_90": 500}
 ZERO = 1_795_000_000.0
 
 
@@ -30,7 +31,9 @@ def make_run(
     (run / "logs").mkdir(parents=True)
     rows = []
     for number, cell in enumerate(cells):
-        wheel = PublishedWheel(root / "dist" / f"demo-1-{number}.whl", "0" * 64, 2000 + number, (f"a warning {text}",))
+        wheel = PublishedWheel(
+            root / "dist" / f"demo-1-{number}.whl", "0" * 64, 2000 + number, (f"a warning {text}",), DEVICE
+        )
         log = run / "logs" / f"wheel-{number}.log"
         log.write_text(f"# [compile 1/1] RUN make\n{text}\na.c:1:1: error: no\n")
         rows.append(

@@ -239,6 +239,24 @@ function warnings() {
   section("audit", "Audit and warnings", lines.length ? list : element("p", { class: "empty", text: "The audit has no warning." }));
 }
 
+function devices() {
+  if (!data.gpus) return;
+  const wheels = data.gpus.wheels;
+  const archs = [...new Set(wheels.flatMap((row) => Object.keys(row.device)))];
+  const sizes = archs.map((arch) => ({ title: arch, class: "number", value: (row) => row.device[arch] ?? 0, text: (row) => (row.device[arch] ? megabytes(row.device[arch]) : "–") }));
+  const wheel = { title: "Wheel", class: "wide", value: (row) => row.wheel };
+  const kind = (by) => (by.startsWith("sm_") ? "done" : by ? "canceled" : "dim");
+  const gpus = data.gpus.names.map((gpu, index) => ({
+    title: gpu.capability,
+    value: (row) => row.by[index],
+    node: (row) => element("span", { class: kind(row.by[index]), title: gpu.names.join(", "), text: row.by[index] || "none" }),
+  }));
+  section("devices", "Device code",
+    element("p", { class: "dim", text: "Bytes for each architecture" }), table("Bytes for each architecture", [wheel, ...sizes], [...wheels]).box,
+    element("p", { class: "dim", text: "What each GPU (compute capability) runs: machine code (sm), PTX that the driver compiles (compute), or none" }),
+    table("Wheels and GPUs", [wheel, ...gpus], [...wheels]).box);
+}
+
 function comparison() {
   const before = data.previous;
   if (!before) return;
@@ -266,4 +284,5 @@ failures();
 targets();
 timeline();
 warnings();
+devices();
 comparison();

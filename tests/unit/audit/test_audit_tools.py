@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from elfs import shared_object
+from fatbins import for_archs
 from sample import sampled
 from wheels import write_wheel
 
@@ -222,6 +223,16 @@ def test_an_audit_without_every_verdict_is_not_remembered(tmp_path: Path, monkey
     assert len(list(folder.iterdir())) == 1
 
 
+def test_a_memory_holds_the_bytes_of_device_code(tmp_path: Path) -> None:
+    sections = {".nv_fatbin": for_archs("compute_90", "sm_80"), "__nv_relfatbin": for_archs("sm_80")}
+    path = write_wheel(tmp_path, files={"demo/_core.so": shared_object(sections=sections)})
+    found = result_cache.audit(path, ExpectedWheel(), tmp_path / "memories")
+    assert list(found.device) == ["sm_80", "compute_90"]
+    assert found.device["sm_80"] > found.device["compute_90"] > 0
+    again = result_cache.audit(path, ExpectedWheel(), tmp_path / "memories")
+    assert (again.device, list(again.device)) == (found.device, list(found.device))
+
+
 def test_a_memory_holds_the_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, folder = pure(tmp_path, {"tests/__init__.py": b"x = 1\n"}), tmp_path / "memories"
     first = result_cache.audit(path, OWN, folder)
@@ -235,7 +246,7 @@ def test_a_memory_holds_the_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for cut in (b"", b"[", b"{}", b"[1]", b"\xff"):
         kept.write_bytes(cut)
         assert result_cache.audit(path, OWN, folder) == first
-        assert json.loads(kept.read_text()) == list(first.warnings)
+        assert json.loads(kept.read_text()) == {"warnings": list(first.warnings), "device": {}}
 
 
 def test_the_tools_have_versions() -> None:

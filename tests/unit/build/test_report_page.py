@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.runs import make_run
+from runs import make_run
 from typer.testing import CliRunner
 
 from bakery.build import report_page
@@ -60,6 +60,14 @@ def test_steps_compilers_and_the_run_before(project: Path) -> None:
     (failure,) = document["failures"]
     assert failure["cells"] == ["cp313"]
     assert failure["lines"][-1] == "a.c:1:1: error: no"
+
+
+def test_gpus_that_run_the_wheels(project: Path) -> None:
+    gpus = embedded(report_page.write(project / ".bakery" / "runs" / "2"))["gpus"]
+    (wheel,) = gpus["wheels"]
+    runs = dict(zip([gpu["capability"] for gpu in gpus["names"]], wheel["by"], strict=True))
+    assert (runs["7.5"], runs["8.0"], runs["8.6"], runs["9.0"]) == ("", "sm_80", "sm_80", "compute_90")
+    assert wheel["device"] == {"sm_80": 3000, "compute_90": 500}
 
 
 def test_nothing_ends_the_script_or_the_data(project: Path) -> None:
