@@ -35,9 +35,10 @@ class _Model(BaseModel):
 
 
 class StepTime(_Model):
-    """A step of BuildKit; ``start`` in seconds since 1970."""
+    """A step of BuildKit; ``start`` in seconds since 1970, ``work``: what it does, in words."""
 
     title: str
+    work: str = ""
     start: float
     seconds: float
     cached: bool
@@ -101,7 +102,13 @@ def save(run: Path, recipe: str, cell: str, steps: Iterable[Step]) -> None:
                 commands.append({"kind": kind, "start": start, "seconds": seconds, "mb": mb, "name": name})
     path = run / FOLDER / f"{cell}.json"
     times = [
-        {"title": step.label.title, "start": step.started, "seconds": step.seconds, "cached": step.cached}
+        {
+            "title": step.label.title,
+            "work": step.work,
+            "start": step.started,
+            "seconds": step.seconds,
+            "cached": step.cached,
+        }
         for step in ran
     ]
     document = {

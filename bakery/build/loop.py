@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from bakery.audit.result_cache import AuditResult
+from bakery.build import report_page
 from bakery.build.buildx.failures import is_transient, went_away
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
@@ -90,7 +91,7 @@ class Runner:
         tasks = self.context.tasks
         self.states = {name: CellState() for name in tasks}
         self._groups = publish_groups(tasks)
-        self._sharing = Sharing(self.context, self.schedule, self.finisher, self.states, self._peak)
+        self._sharing = Sharing(self.context, self.schedule, self.finisher, self.states, self.peak)
         self._args = {name: self.context.plan.args_of(task.cell) for name, task in tasks.items()}
 
     def run(self) -> None:
@@ -226,7 +227,7 @@ class Runner:
         state.shares_failure = True
         state.skip_reason = f"skipped: it needs a step that failed in {self._failed_steps[step]}: {step[2]}"
         # In the journal it failed, so that `--failed` builds it again.
-        self.finisher.failed(self.context.tasks[name], self._peak(name))
+        self.finisher.failed(self.context.tasks[name], self.peak(name))
 
     def _finish_group(self, name: str, pool: ThreadPoolExecutor) -> None:
         """Finish the tasks that share a wheel, once all of them passed; one for several Pythons waits for its family."""
@@ -238,7 +239,7 @@ class Runner:
 
     def _finish(self, members: tuple[str, ...], pool: ThreadPoolExecutor) -> None:
         tasks = [self.context.tasks[member] for member in members]
-        peaks = {member: self._peak(member) for member in members}
+        peaks = {member: self.peak(member) for member in members}
         self._finishing[pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members
 
     def _metadata(self, tasks: Sequence[CellTask]) -> Mapping[str, Json]:
@@ -271,11 +272,11 @@ class Runner:
     def _fail(self, name: str, error: BakeryError) -> None:
         state = self.states[name]
         state.result, state.error = Result.FAILED, error
-        self.finisher.failed(self.context.tasks[name], self._peak(name))
+        self.finisher.failed(self.context.tasks[name], self.peak(name))
         if not self.schedule.limits.keep_going:
             self._stop()
 
-    def _peak(self, name: str) -> int:
+    def peak(self, name: str) -> int:
         """Return the peak memory of a task in MB; 0 if unknown."""
         return self.peaks.mb.get(name, 0) if self.peaks else 0
 
@@ -314,6 +315,11 @@ def run_tasks(
     runner.run()
     report = _report(context, runner, time.monotonic() - started)
     (context.folder / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
+    try:
+        report_page.write(context.folder)
+    except OutputError as error:
+        # The wheels are published, and `wheel-bakery report` can write the page later.
+        context.say(f"no page of this run: {error}")
     return report
 
 
@@ -333,11 +339,14 @@ def _unfinished(context: RunContext, cell: str) -> Record:
 
 def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
     states = {cell: runner.states[name] for name, task in context.tasks.items() for cell in task.cells}
+    builders = {cell: name for name, task in context.tasks.items() for cell in task.cells}
     outcomes = [state.outcome for state in runner.states.values() if state.outcome]
     rows = [
         finished_target(target, context.finished[target.cell.id], context.output)
         if target.cell.id in context.finished
-        else built_target(target, states[target.cell.id], context.output)
+        else replace(
+            built_target(target, states[target.cell.id], context.output), memory=runner.peak(builders[target.cell.id])
+        )
         for target in context.targets
         if context.options.selection is not CellSelection.FAILED or target.cell.id not in context.finished
     ]
@@ -347,6 +356,7 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         output=context.output,
         state=context.folder,
         seconds=seconds,
+        started=time.time() - seconds,
         failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),

@@ -45,6 +45,7 @@ class TargetReport:
         left: nodes that failed while they baked it.
         cache: errors of its layer cache, which fail no build.
         wheel_of: the cell whose wheel this one takes, without ``wheel.abi3``; empty for its own.
+        memory: MB that its cell needed at most; 0 if unknown.
         compiled: compilations with a compiler cache, and hits of these; None if nothing was compiled.
     """
 
@@ -63,6 +64,7 @@ class TargetReport:
     cache: tuple[str, ...] = ()
     compiled: tuple[int, int] | None = None
     wheel_of: str = ""
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
-    about several wheels together.
+    about several wheels together. ``started``: when the first cell could start, in seconds since 1970.
     """
 
     recipe: str
@@ -90,6 +92,7 @@ class RunReport:
     stopped: str = ""
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    started: float = 0.0
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -136,10 +139,21 @@ class RunReport:
             "recipe": self.recipe,
             "succeeded": self.succeeded,
             "stopped": self.stopped,
+            "started": round(self.started, 3),
             "seconds": round(self.seconds, 3),
             "output": str(self.output),
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),
+            "failures": [
+                {
+                    "cell": failure.cell,
+                    "message": failure.error.message,
+                    "details": list(failure.error.details),
+                    "hint": advice(failure.error) or failure.error.hint or "",
+                    "log": str(log_of(failure.error) or ""),
+                }
+                for failure in self.failures
+            ],
             "targets": [
                 {
                     "name": target.name,
@@ -149,6 +163,7 @@ class RunReport:
                     "tries": target.tries,
                     "node": target.node,
                     "wheel_of": target.wheel_of,
+                    "memory": target.memory,
                     "left": list(target.left),
                     "cache_troubles": list(target.cache),
                     "compiler_cache": None

@@ -34,6 +34,7 @@ _TASKS = {
         "profile": Entry("Show where the time of a cell went, and what would help.", "profile:profile"),
         "shell": Entry("Open a shell in the state before a step, with its mounts and network.", "shell:shell"),
         "logs": Entry("Print the log of the last run, or of one of its steps.", "logs:logs"),
+        "report": Entry("Write the HTML page of a run: results, times, failures.", "report:report"),
         "why": Entry("Explain what was compiled again: which file or argument differed.", "profile:why"),
     },
     "Release": {

@@ -142,6 +142,8 @@ def _print_report(report: RunReport, progress: str) -> None:
         from bakery.cli.tables.run import render
 
         err.print(render(report))
+        if (page := report.state / "report.html").is_file():
+            say(f"report: {page}")
     for target in report.targets:
         for wheel in target.wheels if progress != "rawjson" else ():
             is_below = wheel.path.is_relative_to(Path.cwd())

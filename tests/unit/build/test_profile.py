@@ -139,7 +139,9 @@ def test_times_of_a_step_are_kept_out_of_its_output(tmp_path: Path) -> None:
     profile = kept(tmp_path, "hello\n" + text)
     assert (profile.cores, [item.name for item in profile.commands]) == (4, ["g++/a.cpp"])
     assert profile.commands[0] == Command(kind="compile", start=ZERO + 2, seconds=3, mb=300, name="g++/a.cpp")
-    assert profile.steps == (StepTime(title="[compile 1/1] RUN make", start=ZERO, seconds=20, cached=False),)
+    assert profile.steps == (
+        StepTime(title="[compile 1/1] RUN make", work="compile", start=ZERO, seconds=20, cached=False),
+    )
     assert baked(text).targets["wheel-cp312"].compiled == (1, 0)
     # A retry whose compile is cached has no times, and does not remove them.
     assert kept(tmp_path, "hello\n").commands == profile.commands

@@ -1,0 +1,212 @@
+"""The page of a run: one HTML file with its report, the times of its steps and compilers, and the logs of failures.
+
+The page loads nothing: its policy allows its own script and style alone. What a project or its steps may have written
+is in the page as JSON, and the script shows it as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+from bakery.build.cell_profile import CellProfile, Command, StepTime, read
+from bakery.build.kept_logs import lines
+from bakery.build.run_folders import kept_runs
+from bakery.core.errors import OutputError
+from bakery.core.files import read_plain
+from bakery.plan.values import Json
+
+NAME = "report.html"
+
+_MAX_REPORT_BYTES = 64 << 20
+_SAMPLES = 400
+"""Points of the chart of running compilers."""
+
+_SLOWEST = 10
+"""Compiles that the page lists for each cell."""
+
+_LOG_LINES = 200
+_LOG_CHARACTERS = 20_000
+_MAX_FAILURES = 40
+_LONGEST_TITLE = 160
+
+Document = dict[str, Json]
+
+
+def read_report(run: Path) -> Document | None:
+    """Return the ``report.json`` of a run; None if there is none that can be read."""
+    try:
+        document = json.loads(read_plain(run / "report.json", _MAX_REPORT_BYTES, follow=False))
+        is_report = isinstance(document, dict) and isinstance(document["recipe"], str)
+        return document if is_report and isinstance(document["targets"], list) else None
+    except (OSError, ValueError, LookupError, RecursionError):
+        return None
+
+
+def write(run: Path) -> Path:
+    """Write the page of a run into its folder, and return its path. Raises OutputError if it cannot."""
+    report = read_report(run)
+    if report is None:
+        raise OutputError(
+            f"{run} has no report.json that can be read", hint="choose another run with `wheel-bakery report RUN`"
+        )
+    path = run / NAME
+    try:
+        path.write_text(html(data(run, report)), encoding="utf-8", errors="replace")
+    except (KeyError, TypeError, ValueError) as error:
+        raise OutputError(f"{run / 'report.json'} is not a report of a run: {error!r}", hint="bake again") from error
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}", hint="free some disk space") from error
+    return path
+
+
+def html(document: Document) -> str:
+    """Return the page of a document, as `data` makes it."""
+    folder = files("bakery.build") / "page"
+    style, script = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    # No end of the element, whatever the text has.
+    text = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Run</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<header><h1></h1><p></p><nav aria-label="Sections"></nav></header>\n<main></main>\n'
+        f'<script type="application/json" id="data">{text}</script>\n<script>{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def data(run: Path, report: Document) -> Document:
+    """Return what the page shows: the report of a run, with its times, its logs and the run before it."""
+    targets = cast("list[Document]", report["targets"])
+    names = list(dict.fromkeys(str(target["cell"]) for target in targets))
+    profiles = [profile for name in names if (profile := read(run, name)) and profile.recipe == report["recipe"]]
+    return {
+        **report,
+        "run": run.name,
+        "failures": _failures(run, cast("list[Document]", report.get("failures", []))),
+        "previous": _previous(run, report),
+        **_timeline(profiles, cast("float", report.get("started", 0.0))),
+    }
+
+
+def _failures(run: Path, failures: Sequence[Document]) -> list[Json]:
+    """Return the failures, cells that failed alike together, with the end of the first one's log."""
+    groups: dict[str, list[Document]] = {}
+    for failure in failures:
+        key = json.dumps([failure["message"], failure["details"], failure["hint"]])
+        groups.setdefault(key, []).append(failure)
+    rows: list[Json] = []
+    for group in list(groups.values())[:_MAX_FAILURES]:
+        log = Path(str(group[0]["log"])).name if group[0]["log"] else ""
+        rows.append(
+            {**group[0], "cells": [item["cell"] for item in group], "lines": _end(run / "logs" / log) if log else []}
+        )
+    return rows
+
+
+def _end(log: Path) -> list[Json]:
+    try:
+        text = "\n".join(list(lines(log))[-_LOG_LINES:])[-_LOG_CHARACTERS:]
+    except OutputError:
+        return []
+    return list(text.split("\n"))
+
+
+def _previous(run: Path, report: Document) -> Json:
+    """Return what to compare with: the newest kept run of the recipe that baked before this one."""
+    older = sorted((path for path in kept_runs(run.parents[2]) if path.name < run.name), reverse=True)
+    for path in older:
+        before = read_report(path)
+        if before is None or before["recipe"] != report["recipe"]:
+            continue
+        targets = cast("list[Document]", before["targets"])
+        if not any(target.get("tries") for target in targets):
+            continue
+        rows: Document = {
+            str(target["name"]): {
+                **{name: target[name] for name in ("result", "seconds", "tries")},
+                "size": sum(cast("int", wheel["size"]) for wheel in cast("list[Document]", target["wheels"])),
+            }
+            for target in targets
+        }
+        return {"run": path.name, "seconds": before["seconds"], "targets": rows}
+    return None
+
+
+def _timeline(profiles: Sequence[CellProfile], started: float) -> Document:
+    """Return the steps and the slowest compiles of each cell, in seconds since the run started."""
+    # BuildKit also tells of steps that ended before the run: what it kept in memory.
+    ran = {profile.cell: [step for step in profile.steps if _ran(step, started)] for profile in profiles}
+    every = [step for steps in ran.values() for step in steps]
+    zero = started or min((step.start for step in every), default=0.0)
+    end = max((step.start + step.seconds for step in every), default=zero)
+    titles: dict[str, int] = {}
+    owners: dict[tuple[str, float], int] = {}
+    cells: list[Json] = []
+    for number, profile in enumerate(profiles):
+        steps: list[Json] = []
+        for step in sorted(ran[profile.cell], key=lambda step: step.start):
+            title = titles.setdefault((step.work or step.title)[:_LONGEST_TITLE], len(titles))
+            # BuildKit runs a step once for all bakes that need it, and tells each of them the same times.
+            owner = owners.setdefault((step.title, round(step.start, 3)), number)
+            shared = owner if owner != number else -1
+            first, last = max(0.0, step.start - zero), step.start + step.seconds - zero
+            steps.append([title, round(first, 2), round(last - first, 2), shared])
+        slowest = sorted(_compiles(profile), key=lambda command: -command.seconds)[:_SLOWEST]
+        cells.append(
+            {
+                "name": profile.cell,
+                "steps": steps,
+                "cached": len(profile.steps) - len(steps),
+                "slowest": [
+                    [command.name, round(command.start - zero, 2), round(command.seconds, 2), command.mb]
+                    for command in slowest
+                ],
+            }
+        )
+    return {
+        "titles": list(titles),
+        "cells": cells,
+        "length": round(end - zero, 2),
+        "running": {
+            "cores": max((profile.cores for profile in profiles), default=0),
+            "counts": _running([item for profile in profiles for item in _compiles(profile)], zero, end),
+        },
+    }
+
+
+def _ran(step: StepTime, started: float) -> bool:
+    return not step.cached and step.start + step.seconds >= started
+
+
+def _compiles(profile: CellProfile) -> list[Command]:
+    return [command for command in profile.commands if command.kind == "compile"]
+
+
+def _running(commands: Sequence[Command], zero: float, end: float) -> list[Json]:
+    """Return the most compilers that ran at once in each part of the run; empty if none ran."""
+    if not commands or end <= zero:
+        return []
+    most = [0] * _SAMPLES
+    scale = _SAMPLES / (end - zero)
+    running, last = 0, 0
+    for moment, change in sorted([*((item.start, 1) for item in commands), *((item.end, -1) for item in commands)]):
+        place = min(_SAMPLES - 1, max(0, int((moment - zero) * scale)))
+        for index in range(last, place + 1):
+            most[index] = max(most[index], running)
+        running, last = running + change, place
+        most[place] = max(most[place], running)
+    return list[Json](most)

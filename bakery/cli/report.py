@@ -1,0 +1,49 @@
+"""``wheel-bakery report``: the page of a run that is kept, without an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import echo, say
+from bakery.core.errors import UsageError
+
+
+def report(
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, by the name of its folder in .bakery/runs. Default: the last one.",
+            metavar="RUN",
+            show_default=False,
+        ),
+    ] = "",
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    recipe: options.Recipes = None,
+) -> None:
+    """Write the page of a run: results, times, caches, memory, sizes, warnings, failures and what changed.
+
+    Example: wheel-bakery report --open
+    """
+    from bakery.build.report_page import read_report, write
+    from bakery.build.run_folders import kept_runs
+    from bakery.cli.recipes import resolved
+
+    plans = resolved(recipe, None, Path.cwd(), dated=False)
+    recipes = [plan.recipe for _, plan in plans]
+    kept = kept_runs(plans[0][0])
+    found = [path for path in kept if not run or path.name == run]
+    reports = [(path, document) for path in found if (document := read_report(path))]
+    chosen = next((path for path, document in reports if run or document["recipe"] in recipes), None)
+    if chosen is None and run:
+        known = ", ".join(path.name for path in kept) or "none"
+        raise UsageError(f"no run {run} with a report is kept", hint=f"runs are {known}")
+    if chosen is None:
+        raise UsageError("there is no report: nothing was baked here", hint="wheel-bakery wheel")
+    page = write(chosen)
+    echo(str(page))
+    if open_ and typer.launch(page.absolute().as_uri()):
+        say(f"no browser opened: open {page} yourself")
