@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Literal
 
 from bakery.audit.cubin import HEADER, CubinFacts, read_cubin
@@ -78,10 +78,14 @@ class DeviceImage:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """All device code of one shared object, in the file's order; ``defect`` says why reading stopped early."""
+    """All device code of one shared object, in the file's order; ``defect`` says why reading stopped early.
+
+    ``section_size`` is the bytes of the sections that hold it, with headers and padding; 0 without section headers.
+    """
 
     images: tuple[DeviceImage, ...] = ()
     defect: str = ""
+    section_size: int = field(default=0, compare=False)
 
     @property
     def archs(self) -> tuple[str, ...]:
@@ -104,6 +108,7 @@ class DeviceCode:
                 for values, same in groups.items()
             ],
             "defect": self.defect,
+            "section_size": self.section_size,
         }
 
 
@@ -124,8 +129,9 @@ def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]], b
     Raises OverLimit.
     """
     reader = _Reader(stream, budget)
-    device_code = ((start, start + size, name == _RELOCATABLE) for name, start, size in sections if name in SECTIONS)
-    return reader.read(reader.read_section, device_code)
+    own = [(name, start, size) for name, start, size in sections if name in SECTIONS]
+    code = reader.read(reader.read_section, ((start, start + size, name == _RELOCATABLE) for name, start, size in own))
+    return replace(code, section_size=sum(size for _, _, size in own))
 
 
 def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budget: Budget) -> DeviceCode:

@@ -23,6 +23,9 @@ def audit(
     baseline: Annotated[
         Path | None, typer.Option("--baseline", help="Show the changes since this older wheel.", metavar="OLD")
     ] = None,
+    size: Annotated[
+        bool, typer.Option("--size", help="Show the bytes of each library, and of its code for each GPU architecture.")
+    ] = False,
     json: options.AsJson = False,
 ) -> None:
     """Inspect wheels: tags, machine, oldest glibc, GPU code, bundled libraries, RECORD, size.
@@ -33,7 +36,7 @@ def audit(
 
     from bakery.audit.auditor import audit_in_worker
     from bakery.audit.compare import compare
-    from bakery.cli.tables.audit import render, render_changes
+    from bakery.cli.tables.audit import render, render_changes, render_sizes
     from bakery.core.text import printable
 
     old = audit_in_worker(baseline) if baseline else None
@@ -50,6 +53,8 @@ def audit(
     else:
         for report, since in pairs:
             out.print(render(report))
+            if size:
+                out.print(render_sizes(report))
             if old:
                 echo(f"  since {printable(old.path.name)}:")
                 out.print(render_changes(since))

@@ -12,7 +12,7 @@ from rich.text import Text
 from bakery.audit.auditor import WheelReport
 from bakery.audit.compare import Change
 from bakery.audit.difference import Difference
-from bakery.audit.fatbin import sorted_archs
+from bakery.audit.fatbin import DeviceCode, sorted_archs
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.tags import release_text
 from bakery.cli.tables import key_values, listed, plain_table
@@ -41,6 +41,31 @@ def render(report: WheelReport) -> RenderableType:
     if others := [*_mach_objects(report), *_pe_images(report)]:
         parts.append(_binaries(others, "needs", "kB"))
     return Group(*parts, *map(_finding, report.findings))
+
+
+def render_sizes(report: WheelReport) -> RenderableType:
+    """Return where the bytes of a wheel are: each library, its device code for each architecture, and the rest."""
+    table = plain_table(
+        Column("file", overflow="fold"), "part", Column("unpacked", justify="right"), title=printable(report.path.name)
+    )
+    libraries = [(item.path, item.size, item.device_code) for item in report.objects]
+    for path, size, code in sorted(libraries, key=lambda row: -row[1])[:_MOST_ROWS]:
+        parts = device_bytes(code)
+        table.add_row(Text(printable(path)), Text("all", "bold"), Text(f"{size:,}", "bold"))
+        for part, number in parts.items():
+            table.add_row("", part, f"{number:,}")
+        if parts:
+            table.add_row("", "host code and data", f"{size - sum(parts.values()):,}")
+    whole = sum(size for _, size, _ in libraries)
+    line = f"{len(libraries)} libraries, {whole / 1e6:,.2f} MB unpacked; the wheel has {report.size / 1e6:,.2f} MB"
+    return Group(table, Text(line))
+
+
+def device_bytes(code: DeviceCode) -> dict[str, int]:
+    """Return architecture → the bytes of its code in the file; the last row is headers and padding of all of it."""
+    found = {arch: sum(image.size for image in code.images if image.arch == arch) for arch in code.archs}
+    rest = code.section_size - sum(found.values())
+    return {**found, "headers of device code": rest} if rest > 0 else found
 
 
 def render_changes(changes: Iterable[Change]) -> RenderableType:

@@ -92,7 +92,7 @@ def test_the_machine_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "glibc": "2.28",
         "glibcxx": "3.4.24",
         "cxx_abi": "",
-        "device_code": {"images": [], "defect": ""},
+        "device_code": {"images": [], "defect": "", "section_size": 0},
     }
     assert [row["soname"] for row in said["bundled"]] == ["libz-0a1b2c3d.so.1"]
     assert said["external"] == ["libc.so.6"]

@@ -19,6 +19,7 @@ from bakery.audit.cubin import CubinFacts, read_cubin
 from bakery.audit.elf import read_elf
 from bakery.audit.fatbin import DeviceCode, DeviceImage, sorted_archs, unpack_lz4
 from bakery.audit.limits import Budget
+from bakery.cli.tables.audit import device_bytes
 
 TOOLKITS = {
     "plain": {"13.0.88"},
@@ -117,6 +118,7 @@ def test_equal_images_are_one_row_of_the_machine_report() -> None:
             },
         ],
         "defect": "",
+        "section_size": 672,
     }
 
 
@@ -124,6 +126,14 @@ def test_kinds_that_nobody_documents_are_shown_as_such() -> None:
     code = of_section(fatbin(entry(99, 90), entry(LTO, 90, flags=ZSTD)))
     assert [(image.kind, image.arch) for image in code.images] == [("other", "kind99_90"), ("lto", "lto_90")]
     assert not {image.kind for image in code.images} & {"elf", "ptx"}
+
+
+def test_the_bytes_of_all_architectures_are_those_of_the_section() -> None:
+    section = fatbin(entry(2, 80), entry(2, 90), entry(1, 90)) + bytes(40)
+    parts = device_bytes(of_section(section))
+    assert list(parts) == ["sm_80", "sm_90", "compute_90", "headers of device code"]
+    assert sum(parts.values()) == len(section)
+    assert device_bytes(device_code(shared_object())) == {}
 
 
 def test_an_object_without_device_code() -> None:
