@@ -53,4 +53,4 @@ def test_no_warnings_no_words() -> None:
 
 def test_machines_get_them_by_wheel() -> None:
     (target,) = report(cp311=("a",)).to_json()["targets"]  # type: ignore[misc, union-attr]
-    assert target["wheels"] == [{"path": "cp311.whl", "sha256": "0", "size": 1000, "warnings": ["a"]}]  # type: ignore[index, call-overload]
+    assert target["wheels"] == [{"path": "cp311.whl", "sha256": "0", "size": 1000, "warnings": ["a"], "device": {}}]  # type: ignore[index, call-overload]
