@@ -39,6 +39,13 @@ def test_failed_cell_stops_nothing_and_is_all_that_is_built_again(tmp_path: Path
     assert wheels(folder) == ["a", "c"]
     report = json.loads((done.runs[-1] / "report.json").read_text())
     assert (report["version"], report["succeeded"], report["stopped"]) == (3, "some", "")
+    (failure,) = report["failures"]
+    assert (failure["cell"], Path(failure["log"]).parent) == ("cp311-flavourbad", done.runs[-1] / "logs")
+    page = done.runs[-1] / "report.html"
+    assert f"report: {page}" in done.err
+    # The end of the log of the failed step is on the page, and the times of a cell that was built.
+    assert "no bad today" in page.read_text()
+    assert '"name":"cp311-flavoura","steps":[[' in page.read_text()
     failed = done.results()["wheel-cp311-flavourbad"]
     # Its setup.py fails as soon as it is asked what it requires.
     assert "ask the build backend what it requires failed: exit code: 1" in str(failed["reason"])
