@@ -13,7 +13,7 @@ _ERRORS = tuple(
         r"\S+\(\d+\): (catastrophic |fatal )?error\b",
         r"(\S*(gcc|g\+\+|clang|clang\+\+|cc1|cc1plus|nvcc|ptxas|cicc|ld|collect2)\s*:?) (fatal +)?(error|fatal)\s*:",
         r".*\bundefined reference to ",
-        r"\S*ld(\.\w+)?: (?!warning)\S",
+        r"(\S*[/-])?ld(\.\w+)?: (?!warning)\S",
         r"CMake Error\b",
         r"\S*meson\.build:\d+:\d+: ERROR: ",
         # rustc and cargo; the file follows.

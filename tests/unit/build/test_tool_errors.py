@@ -63,6 +63,11 @@ def test_without_a_message_the_end_is_shown() -> None:
     assert excerpt([], 3) == ()
 
 
+def test_a_file_whose_name_ends_like_a_linker_is_no_message() -> None:
+    text = ["build.txt: maturin>=1.7,<2", "run.txt: none", "bakery: the project has no Cargo.lock"]
+    assert excerpt(text, MOST) == tuple(text)
+
+
 def test_a_tool_that_only_repeats_the_message_of_another_is_left_out() -> None:
     text = ["a.c:1:1: error: no", "make[1]: *** [Makefile:2: a.o] Error 1", "make: *** [Makefile:1: all] Error 2"]
     assert excerpt(text, MOST) == ("a.c:1:1: error: no",)
