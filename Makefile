@@ -68,6 +68,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/keep_going.py
 	$(RUN) bench/slots.py
 	$(RUN) bench/remote_cache.py
+	$(RUN) bench/torch_extension.py
 	$(RUN) bench/iree.py
 
 proof: engine ## What make check and make test only sample, and slow proofs: before a release
