@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 import tempfile
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 from timing import ROOT, Row, table
@@ -34,6 +36,7 @@ COPIES = ("scale", "shift")
 def project(folder: Path) -> Path:
     """Write the project; no object of it is in any cache."""
     checkout("sage", folder)
+    shutil.copy(ROOT / "bakery" / "recipe" / "shipped" / "sageattention.toml", folder / "bakery.toml")
     mean = (folder / "csrc" / "mean.cu").read_text()
     for name in COPIES:
         (folder / "csrc" / f"{name}.cu").write_text(re.sub(r"\bsubtract_(mean|kernel)\b", rf"{name}_\1", mean))
@@ -44,25 +47,50 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def wheel(folder: Path, cuda: str, key: str) -> Done:
-    """Bake the wheel for a CUDA release, with the cache mounts of ``key``."""
-    words = ("--set", f"cuda={cuda}", "--set", f"torch={RELEASES[cuda]}", "--set", ARCHS)
-    carried = ("--compiler-cache", str(folder.parent / f"cache-{cuda}"))
-    environment = {"BAKERY_CACHE_KEY": key}
-    return bakery(
-        folder, "wheel", "-r", "sageattention", *words, *carried, environment=environment, timeout_s=TIMEOUT_S
-    )
+@dataclass(frozen=True)
+class Machine:
+    """A project on an engine whose cache mounts are those of ``key``: with another key they are empty."""
+
+    folder: Path
+    cuda: str
+    key: str
+
+    def run(self, *words: str) -> Done:
+        variables = (f"CUDA_VERSION={self.cuda}", f"TORCH_VERSION={RELEASES[self.cuda]}", ARCHS)
+        sets = [word for text in variables for word in ("--set", text)]
+        environment = {"BAKERY_CACHE_KEY": self.key}
+        return bakery(self.folder, *words, *sets, environment=environment, timeout_s=TIMEOUT_S)
+
+    def wheel(self, *words: str) -> tuple[float, int, int]:
+        """Bake the wheel; return the seconds of the run, the compilations, and how many of them the cache had."""
+        done = self.run("wheel", *words)
+        (result,) = done.results().values()
+        count = result["compiler_cache"]
+        assert isinstance(count, dict)
+        return done.seconds, count["compilations"], count["hits"]
 
 
-def compiled(done: Done) -> tuple[float, int, int]:
-    """Return the seconds of the compile step, the compilations, and how many of them the cache had."""
-    (result,) = done.results().values()
-    count = result["compiler_cache"]
-    assert isinstance(count, dict)
-    (step,) = re.findall(r"(?s)^# \[[^\n]*compile[^\n]*\n.*?^# DONE ([0-9.]+)s", done.log(str(result["name"])), re.M)[
-        -1:
+def measure(cuda: str, place: Path) -> list[Row]:
+    """Return the figures of a CUDA release."""
+    folder = project(place / "project")
+    carried = ("--compiler-cache", str(place / "cache"))
+    here, there = (Machine(folder, cuda, uuid.uuid4().hex) for _ in range(2))
+    here.run("lock")  # It downloads and installs all that the build needs, and compiles nothing.
+    (folder / "bakery.lock").unlink()
+    cold, files, first = here.wheel()
+    changed = folder / "csrc" / "scale.cu"
+    changed.write_text(changed.read_text().replace("in[at]) - middle", "in[at]) + middle"))
+    warm, _, one = here.wheel()
+    here.wheel(*carried)
+    (folder / "fresh.txt").write_text("another source for BuildKit, and none for a compiler\n")
+    moved, _, other = there.wheel(*carried)
+    return [
+        Row(f"CUDA {cuda}: everything compiled", f"{cold:.0f} s, {first} of {files} hits", "0", not first),
+        Row(f"CUDA {cuda}: one file changed, hits", f"{one} of {files}", f"≥ {files - 1}", one >= files - 1),
+        Row(f"CUDA {cuda}: one file changed, time", f"{warm / cold:.2f}", f"≤ {BAR}", warm <= BAR * cold),
+        Row(f"CUDA {cuda}: second machine, hits", f"{other} of {files}", f"{files}", other == files),
+        Row(f"CUDA {cuda}: second machine, time", f"{moved / cold:.2f}"),
     ]
-    return float(step), count["compilations"], count["hits"]
 
 
 def main() -> int:
@@ -71,25 +99,7 @@ def main() -> int:
     rows = []
     for cuda in parser.parse_args().cuda:
         with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
-            folder = project(Path(place, "project"))
-            keys = [uuid.uuid4().hex for _ in range(2)]
-            bakes = [wheel(folder, cuda, keys[0])]
-            changed = folder / "csrc" / "scale.cu"
-            changed.write_text(changed.read_text().replace("in[at]) - middle", "in[at]) + middle"))
-            bakes.append(wheel(folder, cuda, keys[0]))
-            (folder / "fresh.txt").write_text("another source for BuildKit, and none for a compiler\n")
-            bakes.append(wheel(folder, cuda, keys[1]))
-            times = [done.seconds for done in bakes]
-            counts = [compiled(done) for done in bakes]
-        (_, files, first), (_, _, one), (_, _, other) = counts
-        ratio = times[1] / times[0]
-        rows += [
-            Row(f"CUDA {cuda}: cold", f"{times[0]:.0f} s, {first} of {files} hit", "0 hits", not first),
-            Row(f"CUDA {cuda}: one file changed, hits", f"{one} of {files}", f"≥ {files - 1}", one >= files - 1),
-            Row(f"CUDA {cuda}: one file changed, time / cold", f"{ratio:.2f}", f"≤ {BAR}", ratio <= BAR),
-            Row(f"CUDA {cuda}: compile steps", ", ".join(f"{count[0]:.0f} s" for count in counts)),
-            Row(f"CUDA {cuda}: second machine, hits", f"{other} of {files}", f"{files}", other == files),
-        ]
+            rows += measure(cuda, Path(place))
     return table(f"A torch extension of {CUDA_FILES} CUDA and 4 C++ files", rows)
 
 
