@@ -167,10 +167,10 @@ def _fit(states: Sequence[TargetState], room: int) -> tuple[list[TargetState], i
     return [state for state in states if state.name in chosen], len(states) - len(chosen)
 
 
-HEARTBEAT_S = 20.0
+HEARTBEAT_S = 30.0
 """Seconds without a line after which a plain display shows what is running."""
 
-SHORTEST_S = 1.0
+SHORTEST_S = 2.0
 """Steps of fewer seconds have no line in a plain display."""
 
 MOST_RUNNING = 8
@@ -193,7 +193,7 @@ class RawDisplay(Listener):
 
 
 class PlainDisplay(Listener):
-    """Prints a line for each step that took more than a second, and for each result.
+    """Prints a line for each step that took two seconds or more, and for each result.
 
     Args:
         folds: GitHub shows the lines folded.
@@ -227,7 +227,7 @@ class PlainDisplay(Listener):
             if isinstance(event, StepFinished) and not self._is_repeated(event):
                 if event.error:
                     self._say(event.targets[0], event.work, f"FAILED  {duration(event.seconds)}")
-                elif not event.cached and event.seconds > SHORTEST_S:
+                elif not event.cached and event.seconds >= SHORTEST_S:
                     self._say(event.targets[0], event.work, duration(event.seconds))
         for state in self._board.targets.values():
             if state.exported and state.name not in self._exported:

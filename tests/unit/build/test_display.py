@@ -128,7 +128,7 @@ def test_plain_shows_that_it_lives() -> None:
     display.line(output, progress.feed(output), "cp312")
     clock.now += HEARTBEAT_S
     display.tick()
-    assert file.getvalue().splitlines()[1:] == ["a  c  running for 1m00s", "a  c 13/48  running for 1m20s"]
+    assert file.getvalue().splitlines()[1:] == ["a  c  running for 1m30s", "a  c 13/48  running for 2m00s"]
 
 
 def test_lines_name_the_cell_and_results_the_target() -> None:
