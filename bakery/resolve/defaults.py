@@ -27,6 +27,7 @@ DEFAULTS: Mapping[str, Default] = {
     "builder.before-build.network": False,
     "builder.cross": False,
     "builder.compiler-cache": True,
+    "builder.device-compression": None,
     "builder.job-memory": None,
     "builder.jobs": None,
     "builder.network": False,
