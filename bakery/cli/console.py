@@ -14,7 +14,7 @@ from rich.text import Text
 from bakery.core.errors import BakeryError
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.progress import Listener
+    from bakery.build.buildx.board import Listener
 
 
 _LOG_WIDTH = 140

@@ -84,7 +84,9 @@ class Step:
         digest: identifies it, also among parallel bakes.
         work: what it does, in words.
         targets: those that need it, in the order of their names in the stream.
-        seen_at: the local clock when it was first seen running.
+        started: when it began, for the last time if it began several times.
+        earlier: seconds that it ran before that.
+        seen_at: the local clock when it was seen to begin.
         reported: seconds of the last `StepFinished`; None before the first.
         has_inputs: it depends on other steps. A layer of an imported cache is pulled and unpacked only once another
             step needs it; the vertex then starts again, without its inputs, and is not reported as cached.
@@ -97,11 +99,17 @@ class Step:
     targets: dict[str, None] = field(default_factory=dict)
     started: float | None = None
     completed: float | None = None
+    earlier: float = 0.0
     cached: bool = False
     error: str = ""
     seen_at: float | None = None
     reported: float | None = None
     has_inputs: bool = False
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it runs a command in a container."""
+        return self.label.text.startswith("RUN ")
 
     @property
     def running(self) -> bool:
@@ -129,7 +137,7 @@ class Step:
         """How long it ran, by the engine's clock; 0 before its end."""
         if self.started is None or self.completed is None:
             return 0.0
-        return max(0.0, self.completed - self.started)
+        return self.earlier + max(0.0, self.completed - self.started)
 
 
 @dataclass(slots=True)
@@ -170,7 +178,7 @@ class TargetState:
     @property
     def is_cached(self) -> bool:
         """Whether no command of it ran; copies do not count: BuildKit repeats some that are cached."""
-        commands = [step for step in self.steps.values() if step.label.text.startswith("RUN ")]
+        commands = [step for step in self.steps.values() if step.is_command]
         return all(step.cached or step.canceled for step in commands) and bool(commands)
 
     @property
@@ -180,28 +188,11 @@ class TargetState:
         counts = [(int(match[2]), int(match[1])) for line in lines if (match := _COMPILED.fullmatch(line))]
         return (sum(all_ for all_, _ in counts), sum(had for _, had in counts)) if counts else None
 
-    @property
-    def running(self) -> Step | None:
-        """The step to show of those that run: a command, or what began last; None if nothing runs."""
-        steps = [step for step in self.steps.values() if step.running and not step.cached]
-        return max(steps, key=lambda step: (step.label.text.startswith("RUN "), step.seen_at or 0.0), default=None)
-
     def elapsed(self, now: float) -> float:
         """Return the seconds from its start to its end, or to ``now`` (local clock)."""
         if self.started_at is None:
             return 0.0
         return (self.finished_at if self.finished_at is not None else now) - self.started_at
-
-
-class Board:
-    """All targets of a run, in the order given: what displays show."""
-
-    def __init__(self, targets: Sequence[str]) -> None:
-        self.targets = {name: TargetState(name) for name in targets}
-
-    def adopt(self, progress: Progress) -> None:
-        """Show the targets of a bake from now on; of a target that is baked again, the newest state counts."""
-        self.targets.update(progress.targets)
 
 
 class Progress:
@@ -252,16 +243,31 @@ class Progress:
     @property
     def ran(self) -> bool:
         """Whether a command was run; copies do not count: BuildKit repeats some that are cached."""
-        commands = (step for step in self.steps.values() if step.label.text.startswith("RUN ") and step.has_inputs)
+        commands = (step for step in self.steps.values() if step.is_command and step.has_inputs)
         return any(step.completed is not None and not step.cached for step in commands)
+
+    def times(self) -> dict[str, float]:
+        """Return what the steps that ran did → seconds. Time that several of them ran counts once, for the first one."""
+        steps = {digest: step for target in self.targets.values() for digest, step in target.steps.items()}
+        spans = [
+            (step.started, step.completed, step.work)
+            for step in steps.values()
+            if step.started is not None and step.completed is not None and not (step.cached or step.error)
+        ]
+        times: dict[str, float] = {}
+        latest = 0.0
+        for started, completed, work in sorted(spans):
+            seconds = max(0.0, completed - max(started, latest))
+            latest = max(latest, completed)
+            times[work] = times.get(work, 0.0) + seconds
+        return {work: round(seconds, 1) for work, seconds in times.items() if seconds >= 0.1}
 
     @property
     def may_be_still(self) -> bool:
         """Whether a running step may be silent for long: a command that is not cached, or an export."""
         running = (step for step in self.steps.values() if step.running)
         return any(
-            step.label.text.startswith("exporting ") or (step.label.text.startswith("RUN ") and not step.cached)
-            for step in running
+            step.label.text.startswith("exporting ") or (step.is_command and not step.cached) for step in running
         )
 
     def cache_troubles(self) -> list[str]:
@@ -322,9 +328,12 @@ class Progress:
             return
         if step.seen_at is None:
             step.seen_at = self.clock()
-        if step.started is None or vertex.started < step.started:
-            step.started = vertex.started
         # A vertex may begin again after its end (an image is resolved, then unpacked).
+        if step.started is not None and step.completed is not None and vertex.started >= step.completed:
+            step.earlier = step.seconds
+            step.started, step.seen_at = vertex.started, self.clock()
+        elif step.started is None or vertex.started < step.started:
+            step.started = vertex.started
         step.completed = vertex.completed
         if vertex.has_inputs or not step.has_inputs:
             step.cached = vertex.cached and (step.cached or step.reported is None)
@@ -376,19 +385,3 @@ class Progress:
 
 def _lines(step: Step, lines: Sequence[str]) -> list[Event]:
     return [LogLines(tuple(step.targets), step.label.title, tuple(lines))] if lines and step.targets else []
-
-
-class Listener:
-    """The interface of displays: receives all events of a run, always in one thread, and ignores them."""
-
-    def start(self, board: Board) -> None:
-        """Start; ``board`` always has the current state."""
-
-    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Process one line of the stream of a cell's bake, and its events."""
-
-    def tick(self) -> None:
-        """Update; called about ten times a second."""
-
-    def finish(self) -> None:
-        """End; always called, also after a failure."""

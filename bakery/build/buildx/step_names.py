@@ -79,6 +79,8 @@ def name_step(label: Label, recipe: str = "", toolkit: str = "") -> str:
     own = label.stage.removeprefix(f"{recipe}-") if recipe else label.stage
     if words := _STAGES.get(label.stage) or _STAGES.get(own):
         return words
+    if label.stage.startswith("cuda-") and label.stage.endswith("-requirements"):
+        return f"resolve CUDA {toolkit}".rstrip()
     if label.stage == "toolkit" or label.stage.startswith(("cuda-", "toolkit-")):
         return f"toolkit CUDA {toolkit}" if toolkit else "toolkit"
     return own or label.title
