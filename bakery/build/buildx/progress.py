@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from bakery.build.buildx import rawjson
@@ -27,6 +27,9 @@ _COMPILED = re.compile(r"bakery: ccache had (\d+) of (\d+) compilations")
 
 _COUNTER = re.compile(r"\[ *(\d{1,6})/(\d{1,6})\] ")
 """How ninja and others begin the line of a command: ``[13/48] ``."""
+
+_DEFINITION = "load build definition from "
+"""The first that the engine does for a bake."""
 
 _NO_CACHE_YET = re.compile(r"not found|no such file or directory|could not read|cache not found", re.IGNORECASE)
 """Errors of an import from a cache that is still empty."""
@@ -215,6 +218,7 @@ class Progress:
         self.warnings: list[rawjson.Warned] = []
         self.texts: list[str] = []
         self.moved = clock()
+        self._began: float | None = None
         self._amounts: dict[str, int] = {}
         self.steps: dict[str, Step] = {}
         self.clock = clock
@@ -297,6 +301,12 @@ class Progress:
         step = self.steps.get(vertex.digest)
         if step is None:
             step = self.steps[vertex.digest] = Step(label, Output(MAX_TAIL_LINES), vertex.digest, self._name(label))
+        if label.text.startswith(_DEFINITION) and self._began is None:
+            self._began = vertex.started
+        if vertex.completed is not None and vertex.completed < (self._began or 0.0):
+            # Another build, which may have ended, ran it before.
+            step.started = vertex.completed
+            vertex = replace(vertex, started=vertex.completed, cached=True)
         step.has_inputs = step.has_inputs or vertex.has_inputs
         was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]

@@ -414,3 +414,24 @@ def test_a_step_that_began_twice_took_what_it_ran() -> None:
         ["a", "image", "debian", "4.0s"],
     ]
     assert progress.times() == {"compile": 60.0, "image debian": 3.0}
+
+
+def test_what_another_build_ran_before_is_cached() -> None:
+    clock = Clock()
+    made, file = console()
+    display = PlainDisplay(made, clock)
+    progress = Progress(("wheel-a",), clock)
+    display.start(board(progress))
+    now = {"started": "2026-01-01T00:01:00Z", "completed": "2026-01-01T00:01:05Z"}
+    lines = (
+        step("[internal] load build definition from Dockerfile", "0", **now),
+        step("[system 1/1] RUN apt", "1", completed=None),
+        step("[system 1/1] RUN apt", "1"),
+        step("[compile 1/1] RUN make", "2", **now, cached=True),
+        step("exporting to client directory", "3", **{**now, "completed": "2026-01-01T00:01:01Z"}),
+    )
+    for line in lines:
+        display.line(line, progress.feed(line), "a")
+    assert file.getvalue().split() == ["wheel-a", "cached"]
+    assert progress.times() == {}
+    assert [item.seconds for item in progress.targets["wheel-a"].steps.values()] == [0, 5]
