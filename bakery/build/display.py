@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bakery.build.buildx.board import Board, CellProgress, Listener
-from bakery.build.buildx.progress import Event, Step, StepFinished, TargetState, TextLine
+from bakery.build.buildx.progress import Event, Step, StepFinished, TextLine
 from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 
@@ -147,16 +147,8 @@ class LiveDisplay(Listener):
         if cell.finished_at is not None:
             return "done"
         if self._ended:
-            return "done" if all(map(_is_whole, cell.targets)) else "ended"
+            return "ended"
         return "waiting" if cell.started_at is None else "running"
-
-
-def _is_whole(state: TargetState) -> bool:
-    """Return whether the last step of a target succeeded: BuildKit cancels earlier ones that it finds to be equal."""
-    steps = list(state.steps.values())
-    if not steps or any(step.completed is None for step in steps):
-        return False
-    return not max(steps, key=lambda step: step.completed or 0.0).error
 
 
 def _fit(cells: Sequence[CellProgress], room: int) -> tuple[list[CellProgress], int]:
@@ -241,14 +233,12 @@ class PlainDisplay(Listener):
                     self._say(self._board.cell_of(event.targets[0]), event.work, f"FAILED  {duration(event.seconds)}")
                 elif not event.cached and event.seconds >= SHORTEST_S:
                     self._say(self._board.cell_of(event.targets[0]), event.work, duration(event.seconds))
-        for state in self._board.targets.values():
-            if state.exported and state.name not in self._exported:
-                self._exported.add(state.name)
-                self._say(state.name, "cached" if state.is_cached else "done")
+        self._say_results()
 
     def tick(self) -> None:
         """Show how long a cell takes, and what runs if nothing was shown for `HEARTBEAT_S`."""
         now = self._clock()
+        self._say_results()
         for cell in self._board.cells:
             self._estimate(cell, now)
         if now - self._spoke_at < HEARTBEAT_S:
@@ -264,6 +254,12 @@ class PlainDisplay(Listener):
         if not running:
             self._say("", "waiting for the engine")
 
+    def _say_results(self) -> None:
+        for state in self._board.targets.values():
+            if state.exported and state.name not in self._exported:
+                self._exported.add(state.name)
+                self._say(state.name, "cached" if state.is_cached else "done")
+
     def _estimate(self, cell: CellProgress, now: float) -> None:
         """Say once how long a cell takes, as soon as one of its commands runs."""
         step = cell.running if cell.times and cell.name not in self._estimated else None
@@ -274,7 +270,8 @@ class PlainDisplay(Listener):
             self._say(cell.name, f"about {about(left)}, as last time")
 
     def finish(self) -> None:
-        """End the group of lines."""
+        """Show the last results, and end the group of lines."""
+        self._say_results()
         if self._folds:
             self._console.out("::endgroup::", highlight=False)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.build.buildx.board import Board, Listener
+from bakery.build.buildx.board import Board, Listener, times_of
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.failures import hint
 from bakery.build.buildx.log_files import LogFiles
@@ -181,7 +181,7 @@ class Bakes:
     def _end(self, child: Child, ended: Ended) -> tuple[Baking, BakeOutcome]:
         baking = self._running.pop(child)
         self._lines(baking.progress, baking.stream.close(), baking.request.targets[0].cell.id)
-        self._logs.write(baking.progress.close())
+        self._logs.write(baking.progress.close(succeeded=ended.code == 0))
         if plan := baking.request.plan:
             cell = baking.request.targets[0].cell.id
             save(baking.request.state, plan.recipe, cell, baking.progress.steps.values())
@@ -263,7 +263,9 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
     texts = (text.removeprefix("WARNING: ") for text in progress.texts if text.startswith("WARNING: "))
     warnings = (*progress.warnings, *(Warned("", text) for text in texts))
     cache = tuple(progress.cache_troubles())
-    return BakeOutcome(targets, seconds, warnings, failures, cache=cache, ran=progress.ran, times=progress.times())
+    return BakeOutcome(
+        targets, seconds, warnings, failures, cache=cache, ran=progress.ran, times=times_of(progress.targets.values())
+    )
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -90,6 +90,22 @@ class CellProgress:
 
 def _spent(step: Step, now: float) -> float:
     return now - step.seen_at if step.running and step.seen_at is not None else step.seconds
+
+
+def times_of(targets: Iterable[TargetState]) -> dict[str, float]:
+    """Return what the steps that ran did → seconds. Time that several of them ran counts once, for the first one."""
+    steps = {digest: step for target in targets for digest, step in target.steps.items()}
+    spans = [
+        (step.started, step.completed, step.work)
+        for step in steps.values()
+        if step.started is not None and step.completed is not None and not (step.cached or step.error)
+    ]
+    times: dict[str, float] = {}
+    latest = 0.0
+    for started, completed, work in sorted(spans):
+        times[work] = times.get(work, 0.0) + max(0.0, completed - max(started, latest))
+        latest = max(latest, completed)
+    return {work: round(seconds, 1) for work, seconds in times.items() if seconds >= 0.1}
 
 
 class Board:

@@ -150,7 +150,7 @@ class TargetState:
     Attributes:
         started_at: the local clock when its first step was seen running.
         finished_at: the local clock when its result was exported or its step failed.
-        exported: its result left the engine; later failures do not change that.
+        exported: its result left the engine, or the bake succeeded; later failures do not change that.
         failure: the first step that failed by itself.
     """
 
@@ -250,22 +250,6 @@ class Progress:
         commands = (step for step in self.steps.values() if step.is_command and step.has_inputs)
         return any(step.completed is not None and not step.cached for step in commands)
 
-    def times(self) -> dict[str, float]:
-        """Return what the steps that ran did → seconds. Time that several of them ran counts once, for the first one."""
-        steps = {digest: step for target in self.targets.values() for digest, step in target.steps.items()}
-        spans = [
-            (step.started, step.completed, step.work)
-            for step in steps.values()
-            if step.started is not None and step.completed is not None and not (step.cached or step.error)
-        ]
-        times: dict[str, float] = {}
-        latest = 0.0
-        for started, completed, work in sorted(spans):
-            seconds = max(0.0, completed - max(started, latest))
-            latest = max(latest, completed)
-            times[work] = times.get(work, 0.0) + seconds
-        return {work: round(seconds, 1) for work, seconds in times.items() if seconds >= 0.1}
-
     @property
     def may_be_still(self) -> bool:
         """Whether a running step may be silent for long: a command that is not cached, or an export."""
@@ -282,8 +266,11 @@ class Progress:
             text for text in dict.fromkeys(errors) if not (_NO_CACHE_YET.search(text) and text.startswith("importing"))
         ]
 
-    def close(self) -> list[Event]:
-        """Return the unfinished lines."""
+    def close(self, *, succeeded: bool) -> list[Event]:
+        """End; return the unfinished lines. After a success all targets are done, also those that export nothing."""
+        for target in self.targets.values() if succeeded else ():
+            target.exported = True
+            target.finished_at = self.clock() if target.finished_at is None else target.finished_at
         return [event for step in self.steps.values() for event in _lines(step, step.output.flush())]
 
     def failed_steps(self) -> list[Step]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.build.buildx.board import Board, Listener
+from bakery.build.buildx.board import Board, Listener, times_of
 from bakery.build.buildx.progress import Progress
 from bakery.build.display import HEARTBEAT_S, LiveDisplay, PlainDisplay, RawDisplay, choose
 from bakery.core.durations import duration
@@ -386,12 +386,12 @@ def test_an_export_is_what_runs() -> None:
         display = kind(made, clock)
         progress = Progress(("dev-a",), clock)
         display.start(board(progress))
-        for line in (step("[image 1/1] RUN x", "1"), started("exporting to docker image format", "2")):
+        for line in (step("[image 1/1] RUN x", "1"), started("exporting to image", "2")):
             display.line(line, progress.feed(line), "a")
         file.truncate(0)
         clock.now += HEARTBEAT_S
         display.tick()
-        assert "copy the result" in file.getvalue()
+        assert "write the image" in file.getvalue()
         assert "install" not in file.getvalue()
         display.finish()
 
@@ -413,7 +413,7 @@ def test_a_step_that_began_twice_took_what_it_ran() -> None:
         ["a", "compile", "1m00s"],
         ["a", "image", "debian", "4.0s"],
     ]
-    assert progress.times() == {"compile": 60.0, "image debian": 3.0}
+    assert times_of(progress.targets.values()) == {"compile": 60.0, "image debian": 3.0}
 
 
 def test_what_another_build_ran_before_is_cached() -> None:
@@ -433,5 +433,27 @@ def test_what_another_build_ran_before_is_cached() -> None:
     for line in lines:
         display.line(line, progress.feed(line), "a")
     assert file.getvalue().split() == ["wheel-a", "cached"]
-    assert progress.times() == {}
+    assert times_of(progress.targets.values()) == {}
     assert [item.seconds for item in progress.targets["wheel-a"].steps.values()] == [0, 5]
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_a_target_that_exports_nothing_is_done_with_its_bake(*, succeeded: bool) -> None:
+    clock = Clock()
+    shown = {}
+    for kind in (PlainDisplay, LiveDisplay):
+        made, shown[kind] = console()
+        display = kind(made, clock)
+        progress = Progress(("test-a",), clock)
+        display.start(board(progress))
+        lines = (
+            # BuildKit found an equal step, and continued with that.
+            step("[test 1/2] RUN x", "1", error="context canceled"),
+            step("[test 2/2] RUN x", "2", completed="2026-01-01T00:00:01Z"),
+        )
+        for line in lines:
+            display.line(line, progress.feed(line), "a")
+        progress.close(succeeded=succeeded)
+        display.finish()
+    assert shown[PlainDisplay].getvalue().split() == (["test-a", "done"] if succeeded else [])
+    assert shown[LiveDisplay].getvalue().split()[:3] == (["✓", "a", "done"] if succeeded else ["–", "a", "test"])

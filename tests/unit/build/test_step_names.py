@@ -27,6 +27,7 @@ FILES = sorted([*ROOT.glob("tests/golden/recipes/*/*.Dockerfile"), *ROOT.glob("d
             "image quay.io/pypa/manylinux_2_28_x86_64:1",
         ),
         ("exporting to client directory", "copy the result"),
+        ("exporting to image", "write the image"),
         ("[internal] load build context", "[internal] load build context"),
         ("[own-stage 1/2] RUN x", "own-stage"),
     ],
