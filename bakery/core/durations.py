@@ -21,8 +21,8 @@ def duration(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return seconds roughly, as an estimate: ``5 s``, ``45 s``, ``4 min`` or ``1.5 h``."""
-    if seconds < 87.5:
+    """Return seconds roughly, as an estimate: ``5 s``, ``90 s``, ``4 min`` or ``1.5 h``."""
+    if seconds < 92.5:
         return f"{max(5, round(seconds / 5) * 5)} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 

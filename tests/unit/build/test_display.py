@@ -14,7 +14,7 @@ from rich.console import Console
 from bakery.build.buildx.board import Board, Listener, times_of
 from bakery.build.buildx.progress import Progress
 from bakery.build.display import HEARTBEAT_S, LiveDisplay, PlainDisplay, RawDisplay, choose
-from bakery.core.durations import duration
+from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -251,6 +251,14 @@ def test_unknown_mode() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1, "5 s"), (43, "45 s"), (92, "90 s"), (93, "2 min"), (260, "4 min"), (5399, "90 min"), (5400, "1.5 h")],
+)
+def test_estimates_are_round(seconds: float, text: str) -> None:
+    assert about(seconds) == text
 
 
 def test_step_that_bakes_share_is_told_once() -> None:
