@@ -26,6 +26,9 @@ _NARROW = 100
 _BAR = 12
 """The columns of the bar of a compile."""
 
+SETTLED_S = 1.0
+"""Seconds that a cell runs before its time is estimated: by then, it is known what is cached."""
+
 _LOOKS = {
     "waiting": ("·", "dim"),
     "running": ("●", "cyan"),
@@ -136,7 +139,8 @@ class LiveDisplay(Listener):
 
     def _rest(self, cell: CellProgress, look: str) -> str:
         """Return how long a cell will still run, or how many of its steps were cached."""
-        left = cell.seconds_left(self._clock()) if look == "running" else 0.0
+        now = self._clock()
+        left = cell.seconds_left(now) if look == "running" and cell.elapsed(now) >= SETTLED_S else 0.0
         if left >= 1:
             return f"~{about(left)} left"
         return f"{cell.cached}/{len(cell.steps)} cached" if cell.steps else ""
@@ -172,9 +176,6 @@ HEARTBEAT_S = 30.0
 
 SHORTEST_S = 2.0
 """Steps of fewer seconds have no line in a plain display."""
-
-SETTLED_S = 1.0
-"""Seconds that a command runs before a plain display says how long its cell takes: by then, it is known what is cached."""
 
 SHORTEST_ESTIMATE_S = 30.0
 """Cells that take less time have no estimate in a plain display."""
