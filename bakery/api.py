@@ -29,7 +29,8 @@ from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.progress import Event, Listener
+    from bakery.build.buildx.board import Listener
+    from bakery.build.buildx.progress import Event
 
 
 class Recipe(models.Recipe):
@@ -232,7 +233,7 @@ def bake(
 
 
 def _listener(on_event: Callable[[Event], None] | None) -> Listener:
-    from bakery.build.buildx.progress import Listener
+    from bakery.build.buildx.board import Listener
 
     class Relay(Listener):
         def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:

@@ -39,6 +39,7 @@ class RunContext:
         stamp: of the files that steps read, before they were read for the keys; empty if nobody looks at it.
         locked: cell → the materials that its build must use.
         wheel_of: cell → the cell whose wheel it takes without ``wheel.abi3``: as the last run found, then this one.
+        times: cell → what its steps do → seconds, as they took when they last ran: in earlier runs, then in this one.
         families: of the tasks, if the backend can test a wheel that another task built.
     """
 
@@ -56,6 +57,7 @@ class RunContext:
     stamp: str = ""
     locked: Mapping[str, Materials] = field(default_factory=dict)
     wheel_of: dict[str, str] = field(default_factory=dict)
+    times: dict[str, Mapping[str, float]] = field(default_factory=dict)
     families: Families = field(default_factory=dict)
     folder: Path = field(init=False)
 

@@ -109,7 +109,7 @@ class Finisher:
             own = wheels if cell == builder else ()
             shared = self.context.wheel_of.get(cell, "")
             key = "" if changed else self.context.keys[cell]
-            self.journal.write(Record(cell, key, result, memory, own, shared))
+            self.journal.write(Record(cell, key, result, memory, own, shared, self.context.times.get(cell, {})))
 
     def _audited(self, cell: Cell, served: Sequence[Cell], folder: Path) -> tuple[AuditResult, ...]:
         paths = stage_files(folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -22,6 +22,7 @@ VERSION = 1
 """Version of the records; records of other versions are ignored."""
 
 MAX_JOURNALS = 5
+LONGEST_STEP_S = 1e7
 MAX_JOURNAL_BYTES = 1024**3
 
 
@@ -43,6 +44,7 @@ class Record:
         memory: peak memory of its steps in MB; 0 if unknown.
         wheels: those that passed the audit; they are published after this record is written.
         wheel_of: the cell whose wheel this one takes without ``wheel.abi3``; empty for its own.
+        times: what its steps do → seconds, as they took when they last ran.
     """
 
     cell: str
@@ -51,6 +53,7 @@ class Record:
     memory: int = 0
     wheels: tuple[RecordedWheel, ...] = field(default=())
     wheel_of: str = ""
+    times: Mapping[str, float] = field(default_factory=dict)
 
 
 class Journal:
@@ -129,7 +132,8 @@ def _record(line: bytes) -> Record | None:
         return None
     return (
         record
-        if _has_types(record, (str, str, Result, int, tuple, str))
+        if _has_types(record, (str, str, Result, int, tuple, str, dict))
+        and all(isinstance(seconds, float) and 0 <= seconds < LONGEST_STEP_S for seconds in record.times.values())
         and all(_has_types(wheel, (str, str, int)) for wheel in wheels)
         else None
     )

@@ -162,6 +162,8 @@ class Runner:
             # Its own wheel, which was built first, keeps its row.
             outcome = replace(outcome, targets={**state.outcome.targets, **outcome.targets})
         state.outcome = outcome
+        # Steps that were cached keep the time of the run that ran them.
+        self.context.times[name] = {**self.context.times.get(name, {}), **outcome.times}
         state.tries = self.schedule.entries[name].tries
         for text in outcome.cache:
             if text not in state.cache_problems:
@@ -334,7 +336,8 @@ def _first_records(context: RunContext) -> list[Record]:
 
 def _unfinished(context: RunContext, cell: str) -> Record:
     wheel_of = context.wheel_of.get(cell, "")
-    return Record(cell, context.keys[cell], Result.CANCELED, context.peaks.get(cell, 0), wheel_of=wheel_of)
+    peak, times = context.peaks.get(cell, 0), context.times.get(cell, {})
+    return Record(cell, context.keys[cell], Result.CANCELED, peak, wheel_of=wheel_of, times=times)
 
 
 def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
+from bakery.build.buildx.board import Board, Listener
 from bakery.build.buildx.entitlements import Grants
-from bakery.build.buildx.progress import Listener
 from bakery.build.buildx_backend import BuildxBackend, LocalCaches
 from bakery.build.cell_tasks import schedule_items
 from bakery.build.compiler_cache import FolderCache, compiler_cache_targets
@@ -251,8 +251,8 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
     recorder = Recorder(context, schedule)
     watch = Watch(engine.nodes.fault) if engine.nodes else None
     peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
-    names = [target.name for target in context.task_targets]
-    with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:
+    board = Board({target.name: target.cell.id for target in context.task_targets}, context.times)
+    with caught() as signals, open_bakes(board, request.logs, signals, listener) as bakes:
         backend = BuildxBackend(context, bakes, caches, request, imports=_reads_layer_cache(plan))
         try:
             return run_tasks(context, backend, schedule, signals, recorder=recorder, watch=watch, peaks=peaks)

@@ -91,6 +91,7 @@ def select_cells(context: RunContext) -> None:
     """
     options = context.options
     context.wheel_of = remembered(context.plan, options.groups, options.only, context.previous)
+    context.times = {cell: record.times for cell, record in context.previous.items()}
     # The cell that builds the wheel comes along, as with wheel.abi3.
     builders = [f"{Kind.WHEEL}-{name}" for name in context.wheel_of.values()] if options.only else []
     context.targets = context.plan.select(options.groups, (*options.only, *builders))

@@ -23,7 +23,7 @@ def replay(name: str, targets: tuple[str, ...]) -> tuple[Progress, list[Event]]:
     events: list[Event] = []
     for line in (RECORDED / f"{name}.jsonl").read_bytes().splitlines(keepends=True):
         events += progress.feed(line)
-    return progress, events + progress.close()
+    return progress, events + progress.close(succeeded=False)
 
 
 def status(**entries: object) -> bytes:
@@ -297,14 +297,14 @@ JSON = st.recursive(
 def test_any_json_is_survived(document: object) -> None:
     progress = Progress(TWO)
     progress.feed(json.dumps(document).encode())
-    progress.close()
+    progress.close(succeeded=False)
 
 
 @given(st.binary())
 def test_any_bytes_are_survived(line: bytes) -> None:
     progress = Progress(TWO)
     progress.feed(line)
-    progress.close()
+    progress.close(succeeded=False)
 
 
 def test_what_is_baked_beside_tells_nothing_of_its_own() -> None:

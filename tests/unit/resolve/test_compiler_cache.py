@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.buildx.progress import Listener, Progress
+from bakery.build.buildx.board import Listener
+from bakery.build.buildx.progress import Progress
 from bakery.build.compiler_cache import compiler_cache_targets, restore, save
 from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import OutputError, PlanError
