@@ -152,6 +152,7 @@ class RunReport:
                     "details": list(failure.error.details),
                     "hint": advice(failure.error) or failure.error.hint or "",
                     "log": str(log_of(failure.error) or ""),
+                    "stage": stage_of(failure.error),
                 }
                 for failure in self.failures
             ],
@@ -321,12 +322,17 @@ def log_of(error: BakeryError) -> Path | None:
     return error.outcome.failures[0].log if isinstance(error, BakeFailure) else None
 
 
+def stage_of(error: BakeryError) -> str:
+    """Return the stage of the Dockerfile whose step failed first; empty for other failures."""
+    return error.outcome.failures[0].stage if isinstance(error, BakeFailure) else ""
+
+
 def shell_before(failure: CellFailure) -> str:
     """Return the command that opens a shell before a failed step of the project's own code; empty for other failures."""
     first = failure.error.outcome.failures[0] if isinstance(failure.error, BakeFailure) else None
     if first is None or not OWN_WORK.match(first.step):
         return ""
-    return f"a shell before that step: wheel-bakery shell {failure.cell} --at {first.stage}"
+    return f"a shell before that step: wheel-bakery shell {failure.cell} --at {stage_of(failure.error)}"
 
 
 def advice(error: BakeryError) -> str:

@@ -14,7 +14,7 @@ import typer
 
 from bakery import __version__
 from bakery.cli.command_group import COMPLETE, PROGRAM, SETTINGS, Entry, group_of
-from bakery.cli.failures import failures
+from bakery.cli.failures import failures, without_reader
 from bakery.core.errors import InterruptedBake
 
 _TASKS = {
@@ -96,6 +96,7 @@ def _root(
 def main() -> None:
     """Run the command. Every failure prints a message and sets its exit code."""
     _remove_relative_folders_from_path()
+    sys.stdout = without_reader(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
         # A terminal without "✓" shows a replacement character.
         if isinstance(stream, io.TextIOWrapper):
