@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -179,13 +180,20 @@ def variants(
     dialect: Annotated[
         str, typer.Option("--format", help="Format of variant.json: uv, or pep825 (the strict one of the standard).")
     ] = "uv",
+    recipe: options.Recipes = None,
+    set_: options.Sets = None,
 ) -> None:
     """Package wheels again as wheel variants (PEP 825), with the CUDA release and the GPUs that the audit reads in them.
+
+    Labels and properties of [wheel.variants] in the recipe come first; what the wheel does not have is refused.
 
     Example: wheel-bakery variants dist/ --output dist/variants
     """
     from bakery.audit.variant import dialects
+    from bakery.cli.recipes import plans
     from bakery.core.text import printable
+    from bakery.recipe.files import find_table
+    from bakery.release.declared_variants import declared_variants
     from bakery.release.variants import make_variants
 
     files = _wheel_files(wheels)
@@ -193,7 +201,9 @@ def variants(
         raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="build some with `wheel-bakery wheel`")
     if dialect not in dialects():
         raise UsageError(f"--format: expected {' or '.join(dialects())}, got {dialect!r}")
-    for path in make_variants(files, output, Path.cwd(), dialect):
+    has_recipe = recipe or find_table(Path.cwd(), Path.cwd())
+    declared = [declared_variants(plan, files) for _, plan in (plans(recipe, set_) if has_recipe else ())]
+    for path in make_variants(files, output, Path.cwd(), dialect, ChainMap(*declared)):
         echo(printable(str(path)))
 
 

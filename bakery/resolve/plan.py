@@ -161,6 +161,8 @@ def _audit(settings: Settings) -> Audit:
         abi3=settings.text("wheel.abi3"),
         torch_abi=settings.text("wheel.torch-abi"),
         max_size_mb=size_mb(limit) if (limit := settings.text("wheel.max-size")) else 0,
+        variant_label=parse_value(settings.text("wheel.variants.label")),
+        variant_properties=settings.pairs("wheel.variants.properties"),
     )
 
 
