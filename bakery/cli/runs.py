@@ -143,11 +143,15 @@ def _print_report(report: RunReport, progress: str) -> None:
 
         err.print(render(report))
         if (page := report.state / "report.html").is_file():
-            say(f"report: {page}")
+            say(f"report: {_from_here(page)}")
     for target in report.targets:
         for wheel in target.wheels if progress != "rawjson" else ():
-            is_below = wheel.path.is_relative_to(Path.cwd())
-            echo(str(wheel.path.relative_to(Path.cwd()) if is_below else wheel.path))
+            echo(str(_from_here(wheel.path)))
+
+
+def _from_here(path: Path) -> Path:
+    """Return a path as people read it: from the working directory, if it is below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _up_to_date(report: RunReport) -> str:

@@ -81,9 +81,12 @@ class CellProgress:
     def seconds_left(self, now: float) -> float:
         """Return how many seconds its steps will take if they take as long as last time; 0 if nobody knows."""
         left = 0.0
+        every = self.steps.values()
+        # Targets may have copies of a step; BuildKit finds late that one of them is cached.
+        done = {step.label.title for step in every if step.completed is not None and not step.error}
         for work, seconds in self.times.items():
-            steps = [step for step in self.steps.values() if step.work == work]
-            if any(step.completed is None for step in steps):
+            steps = [step for step in every if step.work == work]
+            if any(step.label.title not in done for step in steps):
                 left += max(0.0, seconds - sum(_spent(step, now) for step in steps))
         return left
 

@@ -373,6 +373,9 @@ def test_a_row_has_the_time_that_is_left_until_it_is_done() -> None:
         return " ".join(file.getvalue().split())
 
     graph = {"vertexes": [{"name": f"[{stage} 1/1] RUN x", "digest": stage} for stage in ("compile", "repair")]}
+    # The test has a copy of a step that ran for the wheel.
+    graph["vertexes"] += [{"name": "[test-a system 1/1] RUN apt", "digest": "copy"}]
+    progress.feed(step("[wheel-a system 1/1] RUN apt", "system"))
     progress.feed(json.dumps(graph).encode())
     assert "compile 20.0s ~3 min left" in drawn(started("[compile 1/1] RUN make", "compile"), 20)
     counter = base64.b64encode(b"[12/48] gcc\n").decode()
