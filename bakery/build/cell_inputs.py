@@ -228,7 +228,7 @@ def current(
     context = RunContext(
         root=root,
         plan=plan,
-        options=Options(kinds, only=(cell,), selection=CellSelection.ALL),
+        options=Options(kinds or ("default",), only=(cell,), selection=CellSelection.ALL),
         environment=environment,
         say=lambda _: None,
         state_folder=state,

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from bakery.cli.failures import OF_THE_MACHINE, failures, without_reader
+from bakery.cli.failures import OF_THE_MACHINE, failures
 
 
 @pytest.mark.parametrize("number", OF_THE_MACHINE, ids=errno.errorcode.__getitem__)
@@ -25,17 +25,3 @@ def test_another_failure_is_a_defect(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit), failures():
         raise OSError(errno.ECHILD, "no child")
     assert "this is a bug in bakery" in capsys.readouterr().err
-
-
-def test_output_that_nobody_reads_is_no_failure() -> None:
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "w") as pipe:
-        output = without_reader(pipe)
-        output.write("read\n")
-        output.flush()
-        assert os.read(reader, 100) == b"read\n"
-        os.close(reader)
-        for _ in range(3):
-            output.write("x" * 100_000)
-            output.flush()
-        output.close()
