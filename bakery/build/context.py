@@ -37,6 +37,7 @@ class RunContext:
         finished: cell → its record, if it is not built again.
         keys: cell → digest of its inputs.
         stamp: of the files that steps read, before they were read for the keys; empty if nobody looks at it.
+        contents: file that steps read → the begin of its digest, and its mode.
         locked: cell → the materials that its build must use.
         wheel_of: cell → the cell whose wheel it takes without ``wheel.abi3``: as the last run found, then this one.
         times: cell → what its steps do → seconds, as they took when they last ran: in earlier runs, then in this one.
@@ -55,6 +56,7 @@ class RunContext:
     finished: dict[str, Record] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     stamp: str = ""
+    contents: dict[str, bytes] = field(default_factory=dict)
     locked: Mapping[str, Materials] = field(default_factory=dict)
     wheel_of: dict[str, str] = field(default_factory=dict)
     times: dict[str, Mapping[str, float]] = field(default_factory=dict)

@@ -21,6 +21,9 @@ from bakery.core.files import read_plain
 VERSION = 1
 """Version of the records; records of other versions are ignored."""
 
+INPUTS = ".inputs"
+"""Suffix of the file beside a journal with the inputs of its cells (`cell_inputs`)."""
+
 MAX_JOURNALS = 5
 LONGEST_STEP_S = 1e7
 MAX_JOURNAL_BYTES = 1024**3
@@ -96,6 +99,7 @@ def open_journal(state: Path, recipe: str, first_records: Iterable[Record] = ())
             temporary.replace(journal.path)
             for path in old[: max(0, len(old) + 1 - MAX_JOURNALS)]:
                 path.unlink(missing_ok=True)
+                path.with_suffix(INPUTS).unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
     return journal
@@ -113,6 +117,12 @@ def last_run(state: Path, recipe: str) -> dict[str, Record]:
 
 def _journals(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*.jsonl") if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def journals(state: Path, recipe: str) -> list[Path]:
+    """Return the journals of a recipe's kept runs, the oldest first."""
+    folder = state / "journal" / recipe
+    return _journals(folder) if folder.is_dir() else []
 
 
 def read(data: bytes) -> dict[str, Record]:

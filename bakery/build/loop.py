@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from bakery.audit.result_cache import AuditResult
-from bakery.build import report_page
+from bakery.build import cell_inputs, report_page
 from bakery.build.buildx.failures import is_transient, went_away
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
@@ -312,6 +312,9 @@ def run_tasks(
     """Run the tasks of a context, and report all of its targets. Raises BakeryError for what ends all tasks."""
     started = time.monotonic()
     journal = open_journal(context.state_folder, context.plan.recipe, _first_records(context))
+    if recorder:
+        inputs = cell_inputs.inputs_of(context.plan, context.tasks.values(), context.locked)
+        cell_inputs.write(journal.path, context.folder.name, context.contents, inputs)
     finisher = Finisher(context, journal, recorder, is_halted=lambda: bool(signals.arrived))
     runner = Runner(context, schedule, backend, finisher, signals, watch, peaks)
     runner.run()
@@ -362,6 +365,7 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         started=time.time() - seconds,
         failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
+        replaced=dict(runner.finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),
         # The names of one build have the same tags.
         warnings=tag_differences([(row.cell, item.path) for row in rows for item in row.wheels[:1]]),

@@ -81,7 +81,8 @@ class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
-    about several wheels together. ``started``: when the first cell could start, in seconds since 1970.
+    about several wheels together. ``started``: when the first cell could start, in seconds since 1970. ``replaced``: wheel that had another content
+    in the output folder → what changed since; empty if unknown.
     """
 
     recipe: str
@@ -94,6 +95,7 @@ class RunReport:
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     started: float = 0.0
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -145,6 +147,7 @@ class RunReport:
             "output": str(self.output),
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),
+            "replaced": dict(self.replaced),
             "failures": [
                 {
                     "cell": failure.cell,

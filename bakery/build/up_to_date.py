@@ -98,7 +98,9 @@ def select_cells(context: RunContext) -> None:
     context.tasks = cell_tasks(context.targets)
     _read_lock(context)
     plan = context.plan
-    tree, context.stamp = context_state(context.root / plan.context, plan.context_paths(), context.ignore)
+    tree, context.stamp = context_state(
+        context.root / plan.context, plan.context_paths(), context.ignore, contents=context.contents
+    )
     keys = cell_keys(plan, tree, context.tasks.values())
     context.keys = with_lock(keys, context.locked)
     skip_finished(context)

@@ -35,7 +35,7 @@ _TASKS = {
         "shell": Entry("Open a shell in the state before a step, with its mounts and network.", "shell:shell"),
         "logs": Entry("Print the log of the last run, or of one of its steps.", "logs:logs"),
         "report": Entry("Write the HTML page of a run: results, times, failures.", "report:report"),
-        "why": Entry("Explain what was compiled again: which file or argument differed.", "profile:why"),
+        "why": Entry("Explain which stages are built again: which file or argument changed.", "why:why"),
     },
     "Release": {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),

@@ -58,7 +58,7 @@ def plan(
         echo(report.github_matrix(chosen, patterns))
         return
     if json:
-        echo_json(report.to_json(chosen, patterns, skipped, _platforms(chosen, builder)))
+        echo_json(report.to_json(chosen, patterns, skipped, _platforms(chosen, builder), explain=explain))
         return
     if explain:
         for item in chosen:

@@ -29,10 +29,20 @@ _NONE: CellTexts = MappingProxyType({})
 
 
 def to_json(
-    plans: Sequence[Plan], only: tuple[str, ...], skipped: CellTexts = _NONE, platforms: CellTexts = _NONE
+    plans: Sequence[Plan],
+    only: tuple[str, ...],
+    skipped: CellTexts = _NONE,
+    platforms: CellTexts = _NONE,
+    *,
+    explain: bool = False,
 ) -> dict[str, object]:
-    """Return the plans as JSON; ``skipped`` says why cells are skipped, ``platforms`` how platforms are provided."""
+    """Return the plans as JSON; ``skipped`` says why cells are skipped, ``platforms`` how platforms are provided.
+
+    ``explain`` adds every value and where it comes from.
+    """
     documents = [_document(plan, only, platforms.get(plan.recipe, {})) for plan in plans]
+    if explain:
+        documents = [document | {"values": _origins(plan)} for document, plan in zip(documents, plans, strict=True)]
     return {"version": VERSION, "recipes": documents, **({"left_out": skipped} if skipped else {})}
 
 
@@ -82,6 +92,10 @@ def _document(plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -
             for cell in _selected(plan, only)
         ],
     }
+
+
+def _origins(plan: Plan) -> dict[str, object]:
+    return {name: {"value": value, "from": origin} for name, (value, origin) in plan.origins.items()}
 
 
 def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:

@@ -48,13 +48,27 @@ def render(report: RunReport) -> Group:
             f"warning: a step printed secrets: {', '.join(report.printed)}. They are hidden here, but not in the engine's "
             "build history (delete it with `docker buildx history rm`).",
         )
-    return Group(table, *map(Text, sharing(report)), *(Text(line, style="yellow") for line in lines))
+    return Group(
+        table, *map(Text, (*sharing(report), *replaced(report))), *(Text(line, style="yellow") for line in lines)
+    )
 
 
 def sharing(report: RunReport) -> tuple[str, ...]:
     """Return a line for each wheel that serves several cells without ``wheel.abi3``."""
     return tuple(
         f"one wheel for {', '.join(cells)} ({name.split('-')[-2]}): {name}" for name, cells in report.shared.items()
+    )
+
+
+def replaced(report: RunReport) -> tuple[str, ...]:
+    """Return a line for the wheels that replaced others in the output folder for the same reason."""
+    wheels: dict[str, list[str]] = {}
+    for name, reason in report.replaced.items():
+        wheels.setdefault(f" ({reason})" if reason else "", []).append(name)
+    folder = report.output.name
+    return tuple(
+        f"replaced {len(names)} wheels in {folder}{reason}" if names[1:] else f"replaced {folder}/{names[0]}{reason}"
+        for reason, names in wheels.items()
     )
 
 

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from bakery.cli.console import columns_of
-from bakery.cli.failures import OF_THE_MACHINE, failures, without_reader
+from bakery.cli.failures import OF_THE_MACHINE, failures
 
 
 @pytest.mark.parametrize("number", OF_THE_MACHINE, ids=errno.errorcode.__getitem__)
@@ -48,17 +48,3 @@ def test_a_log_is_wide_enough_for_tables(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert columns_of(Stream(terminal)) == width
-
-
-def test_output_that_nobody_reads_is_no_failure() -> None:
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "w") as pipe:
-        output = without_reader(pipe)
-        output.write("read\n")
-        output.flush()
-        assert os.read(reader, 100) == b"read\n"
-        os.close(reader)
-        for _ in range(3):
-            output.write("x" * 100_000)
-            output.flush()
-        output.close()
