@@ -102,7 +102,7 @@ def _bake(builder: str | None, progress: str, ca_bundle: Path | None, engine_up:
 def _cibuildwheel(progress: str, ca_bundle: Path | None, system: str) -> Build:
     """Return the function that builds a plan's cells of a system with cibuildwheel."""
     from bakery.build.cibuildwheel.run import Host, build_plan
-    from bakery.cli.engine import find_ca_bundle
+    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.engine.discover import find
 
     environment = {**os.environ, **(find(os.environ).environment if system == "linux" else {})}

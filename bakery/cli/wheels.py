@@ -226,8 +226,8 @@ def index(
     import tempfile
     from datetime import UTC, datetime
 
-    from bakery.cli.engine import find_ca_bundle
     from bakery.core.text import printable
+    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.release.index.fetch import take
     from bakery.release.index.store import NewWheel
     from bakery.release.index.store import extend as add
