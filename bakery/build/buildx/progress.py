@@ -18,6 +18,9 @@ from bakery.build.buildx.step_names import StepName, name_step
 
 MAX_TAIL_LINES = 200
 MAX_TEXT_LINES = 500
+_UNUSED = re.compile(r"failed to calculate checksum .*: context canceled\Z")
+"""BuildKit stops computing the key of a step whose result it meanwhile found by another key: the step did not run."""
+
 _CANCELED = re.compile(r"context canceled(?:: context canceled)*\Z|code = Canceled desc = ")
 _QUIET = (Role.INTERNAL, Role.CACHE)
 """Not shown by displays and logs."""
@@ -332,9 +335,10 @@ class Progress:
         elif step.started is None or vertex.started < step.started:
             step.started = vertex.started
         step.completed = vertex.completed
+        unused = bool(_UNUSED.match(vertex.error))
         if vertex.has_inputs or not step.has_inputs:
-            step.cached = vertex.cached and (step.cached or step.reported is None)
-        if vertex.error and (not step.error or step.canceled):
+            step.cached = (vertex.cached or unused) and (step.cached or step.reported is None)
+        if vertex.error and not unused and (not step.error or step.canceled):
             step.error = vertex.error
         for name in step.targets:
             self._show(self.targets[name], step)
