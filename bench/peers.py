@@ -4,6 +4,9 @@ The peers are cibuildwheel, and a bake file as people write it: a Dockerfile tha
 target for each Python. Every tool has its own copy of the project; a base of its own keeps out layers, downloads and
 objects of earlier runs. ``compile`` is the time that bakery's compile steps take with an empty compiler cache, beside
 the same command in the same container without bakery.
+
+``--short`` is for projects that compile for long: without the naive bake and the compile steps alone, and cibuildwheel runs
+once, as it compiles everything each time.
 """
 
 from __future__ import annotations
@@ -186,9 +189,9 @@ def compile_times(environment: Mapping[str, str], source: Path, project: Project
     return own, bare
 
 
-def measure(name: str, times: int, environment: dict[str, str], image: str, scratch: Path) -> int:
+def measure(name: str, options: argparse.Namespace, environment: dict[str, str], image: str, scratch: Path) -> int:
     """Print the table of one project; return 1 if a bar is missed."""
-    project = PROJECTS[name]
+    project, times = PROJECTS[name], options.times
     source = unpacked(project.requirement, scratch / name)
     host = Host(environment, find_ca_bundle(None, os.environ))
     arguments = create_args(scratch, host)
@@ -207,7 +210,7 @@ def measure(name: str, times: int, environment: dict[str, str], image: str, scra
             Bakery(folders[0], project),
             Cibuildwheel(folders[1], project, environment, " ".join(arguments)),
             NaiveBake(folders[2], project, environment, files),
-        )
+        )[: 2 if options.short else 3]
         for tool in tools:
             pythons = FIRST
             for case in ("first run", "nothing changed", "one file changed", "a header changed", "a Python added"):
@@ -220,28 +223,27 @@ def measure(name: str, times: int, environment: dict[str, str], image: str, scra
                     changed(tool.folder / project.header, f"extern int bench_header_{number};")
                 elif case == "a Python added":
                     pythons = (*FIRST, ADDED)
+                if options.short and tool.name == "cibuildwheel" and (runs := taken.get(("first run", tool.name))):
+                    taken[case, tool.name] = runs
+                    continue
                 taken.setdefault((case, tool.name), []).append(tool.run(pythons))
-        compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile"))
+        if not options.short:
+            compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile"))
         shell(environment, "docker", "rmi", "--force", FRESH)
     medians = {key: statistics.median(values) for key, values in taken.items()}
     rows = []
     for case in dict.fromkeys(case for case, _ in medians):
-        for tool in ("cibuildwheel", "naive bake"):
+        for tool in ("cibuildwheel",) if options.short else ("cibuildwheel", "naive bake"):
             rows.append(Row(f"{case}: {tool}", f"{medians[case, tool]:.2f} s"))
         own, peer = medians[case, "bakery"], medians[case, "cibuildwheel"]
         bar = project.bars.get(case)
         verdict = (f"≤ {bar:g} of cibuildwheel", own <= bar * peer) if bar else ("", True)
         rows.append(Row(f"{case}: bakery", f"{own:.2f} s ({own / peer:.3f})", *verdict))
-    own, bare = (statistics.median(pair[place] for pair in compiled) for place in (0, 1))
-    rows.append(Row("compile: bare", f"{bare:.2f} s"))
-    rows.append(
-        Row(
-            "compile: bakery",
-            f"{own:.2f} s ({own / bare:.3f})",
-            f"≤ {COMPILE_BAR:g} of bare",
-            own <= COMPILE_BAR * bare,
-        )
-    )
+    if compiled:
+        own, bare = (statistics.median(pair[place] for pair in compiled) for place in (0, 1))
+        rows.append(Row("compile: bare", f"{bare:.2f} s"))
+        verdict = (f"≤ {COMPILE_BAR:g} of bare", own <= COMPILE_BAR * bare)
+        rows.append(Row("compile: bakery", f"{own:.2f} s ({own / bare:.3f})", *verdict))
     return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
 
 
@@ -249,6 +251,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("projects", nargs="*", default=["ujson"], help=f"of {', '.join(PROJECTS)}")
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--short", action="store_true", help="only what takes long enough to compare once")
     options = parser.parse_args()
     if not can_be_made():
         print("peers: skipped; the image is made of pyenv's Pythons")
@@ -259,7 +262,7 @@ def main() -> int:
         scratch = Path(folder)
         (scratch / "context").mkdir()
         image = make_image(environment, scratch / "context")
-        codes = [measure(name, options.times, environment, image, scratch) for name in options.projects]
+        codes = [measure(name, options, environment, image, scratch) for name in options.projects]
         shell(environment, "docker", "rmi", "--force", image)
     return max(codes)
 
