@@ -27,7 +27,7 @@ from bakery.toolchains.registry import bases, frameworks
 PREFIX = "BAKERY_"
 """Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
 
-_THREE_PARTS = r"[0-9]+\.[0-9]+\.[0-9]+"
+_THREE_PARTS = r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}"
 _PLATFORMS_EXPECTED = "platforms such as linux/amd64, linux/arm64 or macos/arm64, separated by commas"
 _PROVIDER = "builder.base.provider"
 RELEASES = {
