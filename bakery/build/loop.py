@@ -111,7 +111,7 @@ class Runner:
                 for members in self._sharing.settle():
                     self._finish(members, pool)
         for name, state in self.states.items():
-            if state.result is Result.CANCELED and not state.shares_failure:
+            if state.result is Result.CANCELED and not state.failed_in:
                 state.skip_reason = self._skip_reason(name)
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> None:
@@ -226,8 +226,8 @@ class Runner:
 
     def _skip(self, name: str, step: tuple[str, str, str]) -> None:
         state = self.states[name]
-        state.shares_failure = True
-        state.skip_reason = f"skipped: it needs a step that failed in {self._failed_steps[step]}: {step[2]}"
+        state.failed_in = self._failed_steps[step]
+        state.skip_reason = f"skipped: it needs a step that failed in {state.failed_in}: {step[2]}"
         # In the journal it failed, so that `--failed` builds it again.
         self.finisher.failed(self.context.tasks[name], self.peak(name))
 
@@ -291,7 +291,7 @@ class Runner:
         builder = self.context.wheel_of.get(name, name)
         members = (*self._sharing.groups.get(name, self._groups[name]), builder)
         states = {member: self.states[member] for member in members if member in self.states}
-        failed = [member for member, state in states.items() if state.error or state.shares_failure]
+        failed = [member for member, state in states.items() if state.error or state.failed_in]
         if failed:
             return f"{failed[0]} failed, and they share a wheel"
         if self.signals.arrived:
@@ -363,7 +363,13 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         state=context.folder,
         seconds=seconds,
         started=time.time() - seconds,
-        failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
+        failures=tuple(
+            CellFailure(
+                name, state.error, tuple(other for other, one in runner.states.items() if one.failed_in == name)
+            )
+            for name, state in runner.states.items()
+            if state.error
+        ),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         replaced=dict(runner.finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),
