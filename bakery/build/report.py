@@ -162,6 +162,7 @@ class RunReport:
                     "hint": advice(failure.error) or failure.error.hint or "",
                     "log": str(log_of(failure.error) or ""),
                     "stage": stage_of(failure.error),
+                    "step": index_of(failure.error),
                 }
                 for failure in self.failures
             ],
@@ -336,6 +337,11 @@ def log_of(error: BakeryError) -> Path | None:
 def stage_of(error: BakeryError) -> str:
     """Return the stage of the Dockerfile whose step failed first; empty for other failures."""
     return error.outcome.failures[0].stage if isinstance(error, BakeFailure) else ""
+
+
+def index_of(error: BakeryError) -> str:
+    """Return which step of that stage failed, such as ``2/3``; empty for other failures."""
+    return error.outcome.failures[0].index if isinstance(error, BakeFailure) else ""
 
 
 def shell_before(failure: CellFailure) -> str:
