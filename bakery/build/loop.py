@@ -16,7 +16,7 @@ from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Resul
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
-from bakery.build.journal import Record, open_journal
+from bakery.build.journal import Journal, Record, open_journal
 from bakery.build.options import CellSelection
 from bakery.build.processes import Signals
 from bakery.build.records.recorder import Recorder
@@ -313,11 +313,13 @@ def run_tasks(
     started = time.monotonic()
     journal = open_journal(context.state_folder, context.plan.recipe, _first_records(context))
     if recorder:
-        inputs = cell_inputs.inputs_of(context.plan, context.tasks.values(), context.locked)
-        cell_inputs.write(journal.path, context.folder.name, context.contents, inputs)
+        _write_inputs(context, journal, recorder)
     finisher = Finisher(context, journal, recorder, is_halted=lambda: bool(signals.arrived))
     runner = Runner(context, schedule, backend, finisher, signals, watch, peaks)
     runner.run()
+    if recorder and recorder.materials:
+        # Without a lock, they are known after the bake.
+        _write_inputs(context, journal, recorder)
     report = _report(context, runner, time.monotonic() - started)
     (context.folder / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
     try:
@@ -326,6 +328,11 @@ def run_tasks(
         # The wheels are published, and `wheel-bakery report` can write the page later.
         context.say(f"no page of this run: {error}")
     return report
+
+
+def _write_inputs(context: RunContext, journal: Journal, recorder: Recorder) -> None:
+    inputs = cell_inputs.inputs_of(context.plan, context.tasks.values(), {**context.locked, **recorder.materials})
+    cell_inputs.write(journal.path, context.folder.name, context.contents, inputs)
 
 
 def _first_records(context: RunContext) -> list[Record]:
