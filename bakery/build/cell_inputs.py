@@ -35,6 +35,9 @@ MAX_FILES = 20_000
 """Source files that are listed one by one; in larger trees, each folder of the first level counts as one file."""
 
 _MAX_BYTES = 256 << 20
+_DIGEST = len("sha256:") + 12
+"""Characters of the digest of an image that are kept."""
+
 COMMANDS = "commands"
 
 
@@ -123,7 +126,7 @@ def _stage(
         if isinstance(step, Run) and step.resolves and step.resolves.place in materials.packages:
             files = materials.packages[step.resolves.place].files.values()
             values |= {f"package {file.name}": file.version for file in files}
-    values |= {f"image {name}": digest for (name, _), digest in materials.images.items() if name == base}
+    values |= {f"image {name}": digest[:_DIGEST] for (name, _), digest in materials.images.items() if name == base}
     return StageInputs(
         values=values,
         base=base,

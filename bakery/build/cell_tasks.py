@@ -54,7 +54,7 @@ class CellState:
     Attributes:
         outcome: of its last try; None before the first.
         skip_reason: why it was not built, if nothing in it failed.
-        shares_failure: it needs a step that failed in another cell, which ``skip_reason`` names.
+        failed_in: the task in which a step failed that this one needs, too; empty for none.
         wheel_of: the task whose wheel it tests instead of its own; empty for its own.
         node: the node of its last try; empty for the engine.
         lost_nodes: nodes that failed while they built it.
@@ -68,7 +68,7 @@ class CellState:
     wheels: tuple[AuditResult, ...] = ()
     error: BakeryError | None = None
     skip_reason: str = ""
-    shares_failure: bool = False
+    failed_in: str = ""
     wheel_of: str = ""
     node: str = ""
     lost_nodes: tuple[str, ...] = ()

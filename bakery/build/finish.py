@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bakery.audit.result_cache import AuditResult, audit
 from bakery.build.buildx.outcome import Result
+from bakery.build.cell_inputs import inputs_of
 from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
 from bakery.build.expectations import promises
@@ -78,13 +79,19 @@ class Finisher:
         replaced = [item.path.name for item in results if self._is_replaced(item.path)]
         publish([item.path for item in results], self.context.output, root=self.context.root, is_halted=self.is_halted)
         if replaced:
-            context = self.context
-            reason = changed_since_wheel(context.state_folder, context.plan.recipe, builder.id) if self.recorder else ""
-            self.replaced |= dict.fromkeys(replaced, reason)
+            self.replaced |= dict.fromkeys(
+                replaced, self._what_changed(builder, self.recorder) if self.recorder else ""
+            )
         # Removed now, so that a long run does not need the space twice.
         remove_tree(stage / builder.id)
         remove_tree(stage / "materials" / builder.id)
         return results
+
+    def _what_changed(self, cell: Cell, recorder: Recorder) -> str:
+        """Return what differs in the inputs of a cell since its last wheel; empty if unknown."""
+        context = self.context
+        inputs = inputs_of(context.plan, [context.tasks[cell.id]], recorder.materials)[cell.id]
+        return changed_since_wheel(context.state_folder, context.plan.recipe, cell.id, inputs)
 
     def _is_replaced(self, wheel: Path) -> bool:
         final = self.context.output / wheel.name

@@ -41,18 +41,21 @@ def newest(root: Path, recipes: Sequence[str], cell: str) -> list[Path]:
     raise UsageError("there are no logs: nothing was baked here", hint="wheel-bakery wheel")
 
 
-def failed_stage(root: Path, recipe: str, cell: str) -> str:
-    """Return the stage whose step failed when a cell was baked last; empty if none failed, or no kept run baked it."""
+def failed_step(root: Path, recipe: str, cell: str) -> tuple[str, str]:
+    """Return the stage of the step that failed when a cell was baked last, and which of its steps: ``2/3``.
+
+    Both are empty if none failed, or no kept run baked the cell.
+    """
     for run in kept_runs(root):
         try:
             document = _document(run)
             rows = [row for row in document["targets"] if document["recipe"] == recipe and row["cell"] == cell]
             if any(row["result"] in (Result.DONE, Result.FAILED) for row in rows):
-                stages = [str(item["stage"]) for item in document["failures"] if item["cell"] == cell]
-                return stages[0] if stages else ""
+                failures = [item for item in document["failures"] if item["cell"] == cell]
+                return (str(failures[0]["stage"]), str(failures[0].get("step", ""))) if failures else ("", "")
         except _DAMAGED:
             continue
-    return ""
+    return "", ""
 
 
 def _report(run: Path) -> tuple[str, set[str]]:

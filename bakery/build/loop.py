@@ -16,7 +16,7 @@ from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Resul
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
-from bakery.build.journal import Record, open_journal
+from bakery.build.journal import Journal, Record, open_journal
 from bakery.build.options import CellSelection
 from bakery.build.processes import Signals
 from bakery.build.records.recorder import Recorder
@@ -111,7 +111,7 @@ class Runner:
                 for members in self._sharing.settle():
                     self._finish(members, pool)
         for name, state in self.states.items():
-            if state.result is Result.CANCELED and not state.shares_failure:
+            if state.result is Result.CANCELED and not state.failed_in:
                 state.skip_reason = self._skip_reason(name)
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> None:
@@ -226,8 +226,8 @@ class Runner:
 
     def _skip(self, name: str, step: tuple[str, str, str]) -> None:
         state = self.states[name]
-        state.shares_failure = True
-        state.skip_reason = f"skipped: it needs a step that failed in {self._failed_steps[step]}: {step[2]}"
+        state.failed_in = self._failed_steps[step]
+        state.skip_reason = f"skipped: it needs a step that failed in {state.failed_in}: {step[2]}"
         # In the journal it failed, so that `--failed` builds it again.
         self.finisher.failed(self.context.tasks[name], self.peak(name))
 
@@ -291,7 +291,7 @@ class Runner:
         builder = self.context.wheel_of.get(name, name)
         members = (*self._sharing.groups.get(name, self._groups[name]), builder)
         states = {member: self.states[member] for member in members if member in self.states}
-        failed = [member for member, state in states.items() if state.error or state.shares_failure]
+        failed = [member for member, state in states.items() if state.error or state.failed_in]
         if failed:
             return f"{failed[0]} failed, and they share a wheel"
         if self.signals.arrived:
@@ -313,11 +313,13 @@ def run_tasks(
     started = time.monotonic()
     journal = open_journal(context.state_folder, context.plan.recipe, _first_records(context))
     if recorder:
-        inputs = cell_inputs.inputs_of(context.plan, context.tasks.values(), context.locked)
-        cell_inputs.write(journal.path, context.folder.name, context.contents, inputs)
+        _write_inputs(context, journal, recorder)
     finisher = Finisher(context, journal, recorder, is_halted=lambda: bool(signals.arrived))
     runner = Runner(context, schedule, backend, finisher, signals, watch, peaks)
     runner.run()
+    if recorder and recorder.materials:
+        # Without a lock, they are known after the bake.
+        _write_inputs(context, journal, recorder)
     report = _report(context, runner, time.monotonic() - started)
     (context.folder / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
     try:
@@ -326,6 +328,11 @@ def run_tasks(
         # The wheels are published, and `wheel-bakery report` can write the page later.
         context.say(f"no page of this run: {error}")
     return report
+
+
+def _write_inputs(context: RunContext, journal: Journal, recorder: Recorder) -> None:
+    inputs = cell_inputs.inputs_of(context.plan, context.tasks.values(), {**context.locked, **recorder.materials})
+    cell_inputs.write(journal.path, context.folder.name, context.contents, inputs)
 
 
 def _first_records(context: RunContext) -> list[Record]:
@@ -363,7 +370,13 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         state=context.folder,
         seconds=seconds,
         started=time.time() - seconds,
-        failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
+        failures=tuple(
+            CellFailure(
+                name, state.error, tuple(other for other, one in runner.states.items() if one.failed_in == name)
+            )
+            for name, state in runner.states.items()
+            if state.error
+        ),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         replaced=dict(runner.finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),

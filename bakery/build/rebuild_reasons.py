@@ -15,6 +15,9 @@ from bakery.build.journal import MAX_JOURNAL_BYTES, read
 from bakery.build.run_folders import kept_runs
 from bakery.core.files import read_plain
 
+_AFTER_BAKE = ("package ", "image ")
+"""What is known of a bake only at its end, without a lock: a release of a package, and the digest of a base image."""
+
 _MODE = -4
 """Where the mode of a file begins in its digest."""
 
@@ -90,18 +93,26 @@ def ran_stages(root: Path, recipe: str, cell: str, run: str) -> dict[str, bool] 
     return ran
 
 
+def names_packages(inputs: CellInputs) -> bool:
+    """Return whether releases of packages and digests of base images are among the inputs."""
+    return any(_has(stage, kind) for stage in inputs.stages.values() for kind in _AFTER_BAKE)
+
+
 def all_changes(old: CellInputs, new: CellInputs) -> tuple[str, ...]:
     """Return every input of a cell that differs, each once."""
     return tuple(dict.fromkeys(text for name in new.stages for text in changes(old, new, name)))
 
 
-def changed_since_wheel(state: Path, recipe: str, cell: str) -> str:
-    """Return what differs between the newest bake of a cell and the last one that made its wheel; empty if unknown."""
+def changed_since_wheel(state: Path, recipe: str, cell: str, stages: Mapping[str, StageInputs]) -> str:
+    """Return what differs between the newest bake of a cell and the last one that made its wheel; empty if unknown.
+
+    ``stages``: the inputs of the newest bake, with what only the bake made known.
+    """
     bakes = [*bakes_of(state, recipe, cell)]
     for journal, old in bakes[1:]:
         record = read(read_plain(journal, MAX_JOURNAL_BYTES, follow=False)).get(cell)
         if record and record.result is Result.DONE:
-            return summary(all_changes(old, bakes[0][1]))
+            return summary(all_changes(old, bakes[0][1].model_copy(update={"stages": stages})))
     return ""
 
 
@@ -117,9 +128,10 @@ def changes(old: CellInputs, new: CellInputs, stage: str) -> tuple[str, ...]:
 def _values(before: StageInputs, now: StageInputs) -> Iterator[str]:
     if before.base != now.base:
         yield f"base {before.base} -> {now.base}"
+    unknown = tuple(kind for kind in _AFTER_BAKE if not all(_has(inputs, kind) for inputs in (before, now)))
     for name in sorted({*before.values, *now.values}, key=lambda name: (name == COMMANDS, name)):
         old, new = before.values.get(name), now.values.get(name)
-        if old == new:
+        if old == new or name.startswith(unknown):
             continue
         if name == COMMANDS:
             yield "its commands changed"
@@ -129,6 +141,10 @@ def _values(before: StageInputs, now: StageInputs) -> Iterator[str]:
             yield f"{name} is gone"
         else:
             yield f"{name} changed" if name.startswith("program ") else f"{name} {old or 'empty'} -> {new or 'empty'}"
+
+
+def _has(inputs: StageInputs, kind: str) -> bool:
+    return any(name.startswith(kind) for name in inputs.values)
 
 
 def _files(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

@@ -70,10 +70,16 @@ class TargetReport:
 
 @dataclass(frozen=True, slots=True)
 class CellFailure:
-    """A cell that failed, and why."""
+    """A cell that failed, and why; ``skipped``: cells that need the same failed step, and were not built to the end."""
 
     cell: str
     error: BakeryError
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """All cells that it stopped."""
+        return (self.cell, *self.skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +162,7 @@ class RunReport:
                     "hint": advice(failure.error) or failure.error.hint or "",
                     "log": str(log_of(failure.error) or ""),
                     "stage": stage_of(failure.error),
+                    "step": index_of(failure.error),
                 }
                 for failure in self.failures
             ],
@@ -212,7 +219,7 @@ def built_target(target: Target, state: CellState, output: Path) -> TargetReport
     outcome = state.outcome.targets.get(target.name) if state.outcome else None
     # A target without outcome was not needed, if its cell takes the wheel of another one.
     result = outcome.result if outcome else Result.DONE if state.result is Result.DONE else Result.CANCELED
-    result = Result.CANCELED if state.shares_failure and result is not Result.DONE else result
+    result = Result.CANCELED if state.failed_in and result is not Result.DONE else result
     reason = state.skip_reason
     if state.error and (result is not Result.DONE or not isinstance(state.error, BakeFailure)):
         # A wheel that was baked and refused failed, too.
@@ -271,17 +278,18 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
         only.hint = "; ".join(filter(None, (only.hint, shell_before(failures[0]))))
         return only
     first = failures[0].error if failures else None
-    details = _details(failures) if len(failures) > 1 else []
+    failed = [cell for failure in failures for cell in failure.cells]
+    details = _details(failures) if len(failed) > 1 else []
     logs = ", ".join(str(report.state / "logs") for report in reports if report.failures)
     hints = [f"logs: {logs}; bake these again with --failed"] if failures else ["continue with --resume"]
-    message = f"{len(failures)} of {len(cells)} cells failed"
+    message = f"{len(failed)} of {len(cells)} cells failed"
     if stopped:
         message = f"time limit reached with {sum(cells)} of {len(cells)} cells done"
         hints.append("or allow more time with --timeout")
-    elif first and len(failures) == 1:
-        message = f"{message}: {_named(failures[0].cell, first)}"
+    elif first and len(failed) == 1:
+        message = f"{message}: {_named(failed[0], first)}"
         details = list(first.details)
-        hints = [first.hint, *hints] if first.hint else hints
+        hints = [*filter(None, (first.hint, shell_before(failures[0]))), *hints]
     error = BakeError(message, hint="; ".join(hints), details=details)
     error.exit_code = SomeFailed.exit_code if any(cells) else first.exit_code if first else BakeError.exit_code
     error.title = first.title if first else BakeError.title
@@ -305,8 +313,9 @@ def _details(failures: Sequence[CellFailure]) -> list[str]:
     details: list[str] = []
     for group in groups.values():
         error = group[0].error
-        cells = ", ".join(failure.cell for failure in group[:_MOST_CELLS])
-        more = f" and {len(group) - _MOST_CELLS} more" if len(group) > _MOST_CELLS else ""
+        names = [cell for failure in group for cell in failure.cells]
+        cells = ", ".join(names[:_MOST_CELLS])
+        more = f" and {len(names) - _MOST_CELLS} more" if len(names) > _MOST_CELLS else ""
         details.append(_named(f"{cells}{more}", error))
         details += [f"    {line}" for line in error.details[:most]]
         details += [f"    → {advice(error)}"] if advice(error) else []
@@ -328,6 +337,11 @@ def log_of(error: BakeryError) -> Path | None:
 def stage_of(error: BakeryError) -> str:
     """Return the stage of the Dockerfile whose step failed first; empty for other failures."""
     return error.outcome.failures[0].stage if isinstance(error, BakeFailure) else ""
+
+
+def index_of(error: BakeryError) -> str:
+    """Return which step of that stage failed, such as ``2/3``; empty for other failures."""
+    return error.outcome.failures[0].index if isinstance(error, BakeFailure) else ""
 
 
 def shell_before(failure: CellFailure) -> str:

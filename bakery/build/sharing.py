@@ -106,7 +106,7 @@ class Sharing:
             for name in takers:
                 self.finisher.held_back(self.context.tasks[name], self.peak(name))
             for name in missing:
-                if self.states[name].error or self.states[name].shares_failure:
+                if self.states[name].error or self.states[name].failed_in:
                     self.finisher.failed(self.context.tasks[name], self.peak(name))
         for name in builders:
             self._held.pop(name)

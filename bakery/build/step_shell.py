@@ -27,7 +27,7 @@ from bakery.emit.dockerfile import shell_text
 from bakery.engine.client import Engine
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Cell, Target
-from bakery.plan.dockerfile import Run, Script, Stage
+from bakery.plan.dockerfile import Add, Copy, Run, Script, Stage, Workdir
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.plan.values import Json
@@ -37,13 +37,15 @@ _SCRIPT = "/tmp/step.sh"
 _FAILS = 97
 
 
-def open_shell(root: Path, plan: Plan, cell: Cell, at: str, options: Options, engine: EngineSession) -> None:
-    """Open a shell on the terminal, in the state before the last command of a stage; return when it ends.
+def open_shell(
+    root: Path, plan: Plan, cell: Cell, stage: Stage, command: Run, options: Options, engine: EngineSession
+) -> None:
+    """Open a shell on the terminal, in the state before a command of a stage; return when it ends.
 
-    Raises UsageError if the cell has no such step, and EngineError if there was no shell.
+    Raises EngineError if there was no shell.
     """
-    stage, kind = _stage(plan, cell, at)
-    plan = replace(plan, stages=tuple(before(item) if item is stage else item for item in plan.stages))
+    kind = Kind.WHEEL if stage.name in Lineage(plan).of(cell, [Kind.WHEEL]) else Kind.TEST
+    plan = replace(plan, stages=tuple(before(item, command) if item is stage else item for item in plan.stages))
     options = replace(options, groups=(str(kind),), only=(cell.id,))
     with ExitStack() as resources:
         context = BakeContext(
@@ -72,32 +74,42 @@ def open_shell(root: Path, plan: Plan, cell: Cell, at: str, options: Options, en
 def stages(plan: Plan, cell: Cell) -> list[str]:
     """Return the stages of a cell's wheel and test that run a command."""
     lineage = Lineage(plan).of(cell, [Kind.WHEEL, Kind.TEST])
-    return [stage.name for stage in plan.stages if stage.name in lineage and _runs(stage)]
+    return [stage.name for stage in plan.stages if stage.name in lineage and commands(stage)]
 
 
-def _stage(plan: Plan, cell: Cell, at: str) -> tuple[Stage, Kind]:
-    """Return a stage, and the kind of target that needs it."""
+def stage_named(plan: Plan, cell: Cell, at: str) -> Stage:
+    """Return a stage of a cell by its name, which may lack the recipe's. Raises UsageError if there is none."""
     known = stages(plan, cell)
     name = next((name for name in (at, f"{plan.recipe}-{at}") if name in known), "")
     if not name:
         raise UsageError(f"{cell.id} has no step of {at}", hint=f"it has {', '.join(known)}")
-    is_of_wheel = name in Lineage(plan).of(cell, [Kind.WHEEL])
-    return next(item for item in plan.stages if item.name == name), Kind.WHEEL if is_of_wheel else Kind.TEST
+    return next(item for item in plan.stages if item.name == name)
 
 
-def _runs(stage: Stage) -> list[Run]:
+def commands(stage: Stage) -> list[Run]:
+    """Return the commands of a stage."""
     return [step for step in stage.steps if isinstance(step, Run)]
 
 
-def before(stage: Stage) -> Stage:
-    """Return a stage whose last command is not run, but written into the history of the shell."""
-    run = _runs(stage)[-1]
-    commands = [shell_text(command) for command in run.commands]
-    if any("\n" in command for command in commands):
-        script = "set -eu\n" + "\n".join(commands)
+def command_at(stage: Stage, step: str) -> Run:
+    """Return the command of a stage that BuildKit numbers ``step``, such as ``2/3``; else its last one."""
+    numbered = [item for item in stage.steps if isinstance(item, Run | Copy | Add | Workdir)]
+    # In a stage that starts from an image, that is the first step.
+    numbers = [
+        (f"{number}/{len(numbered) + more}", item) for more in (0, 1) for number, item in enumerate(numbered, 1 + more)
+    ]
+    chosen = (item for name, item in numbers if name == step and isinstance(item, Run))
+    return next(chosen, commands(stage)[-1])
+
+
+def before(stage: Stage, run: Run) -> Stage:
+    """Return a stage with a command that is not run, but written into the history of the shell."""
+    texts = [shell_text(command) for command in run.commands]
+    if any("\n" in text for text in texts):
+        script = "set -eu\n" + "\n".join(texts)
         write, history = f"printf '%s\\n' {shlex.quote(script)} > {_SCRIPT}; ", f"sh {_SCRIPT}"
     else:
-        write, history = "", " && ".join(commands)
+        write, history = "", " && ".join(texts)
     text = f"{write}printf '%s\\n' {shlex.quote(history)} >> ~/.bash_history; exit {_FAILS}"
     asks = replace(run, commands=(Script(text),))
     return replace(stage, steps=tuple(asks if step is run else step for step in stage.steps))

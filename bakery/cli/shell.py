@@ -19,8 +19,8 @@ def shell(
         str,
         typer.Option(
             "--at",
-            help="The stage: the shell is opened before its last command. Default: the one that failed when the cell was "
-            "baked last; compile, if none failed.",
+            help="The stage: the shell is opened before its command that failed when the cell was baked last; before its "
+            "last command, if none did. Default: the stage that failed; compile, if none did.",
             metavar="STAGE",
             show_default=False,
         ),
@@ -36,9 +36,9 @@ def shell(
 
     Example: wheel-bakery shell cp312 --at compile
     """
-    from bakery.build.kept_logs import failed_stage
+    from bakery.build.kept_logs import failed_step
     from bakery.build.options import Options
-    from bakery.build.step_shell import open_shell, stages
+    from bakery.build.step_shell import command_at, commands, open_shell, stage_named, stages
     from bakery.cli.engine import open_engine
     from bakery.cli.recipes import checked, resolved
 
@@ -51,13 +51,14 @@ def shell(
             hint="choose one with --recipe" if found else f"cells are {', '.join(known)}",
         )
     root, plan, chosen = found[0]
-    if not at:
-        failed = failed_stage(root, plan.recipe, cell)
-        at = failed if failed in stages(plan, chosen) else "compile"
+    failed, step = failed_step(root, plan.recipe, cell)
+    stage = stage_named(plan, chosen, at or (failed if failed in stages(plan, chosen) else "compile"))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("a shell needs a terminal", hint=f"wheel-bakery logs {cell} --step {at}")
+        raise UsageError("a shell needs a terminal", hint=f"wheel-bakery logs {cell} --step {stage.name}")
     checked([(root, plan)], bake=True, builder=builder)
     engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
-    say(f"the state before the last command of {at}")
+    command = command_at(stage, step if stage.name == failed else "")
+    say(f"the state before command {commands(stage).index(command) + 1} of {len(commands(stage))} of {stage.name}")
     say("press Up for the step's command; `exit` leaves the shell, and a second one the debugger of buildx")
-    open_shell(root, plan, chosen, at, Options(("wheel",), allow=tuple(allow or ()), builder=builder), engine)
+    options_ = Options(("wheel",), allow=tuple(allow or ()), builder=builder)
+    open_shell(root, plan, chosen, stage, command, options_, engine)

@@ -51,7 +51,7 @@ def why(
 def _explained(root: Path, plan: Plan, cell: str) -> tuple[str, str, tuple[Reason, ...]]:
     """Return ``next`` or ``last``, the name of the last run, and what happens to each stage. Raises UsageError."""
     from bakery.build.cell_inputs import CellInputs, bakes_of, current
-    from bakery.build.rebuild_reasons import all_changes, ran_stages, reasons
+    from bakery.build.rebuild_reasons import all_changes, names_packages, ran_stages, reasons
     from bakery.build.run_folders import state_folder
 
     state = state_folder(root, os.environ)
@@ -60,6 +60,8 @@ def _explained(root: Path, plan: Plan, cell: str) -> tuple[str, str, tuple[Reaso
         raise UsageError(f"no kept run baked {cell}", hint=f"bake it: wheel-bakery wheel --only '{cell}'")
     now = current(root, plan, cell, bakes[0], state, os.environ)
     if all_changes(bakes[0], now):
+        if not names_packages(now):
+            say("without a lock, new releases of packages and new base images of a tag are known after the bake")
         return "next", bakes[0].run, reasons(bakes[0], now)
     before = bakes[1] if bakes[1:] else CellInputs(stages={}, files={})
     return "last", bakes[0].run, reasons(before, bakes[0], ran_stages(root, plan.recipe, cell, bakes[0].run))

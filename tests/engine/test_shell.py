@@ -20,6 +20,7 @@ pytestmark = pytest.mark.engine
 
 RECIPE = 'name = "tiny"\n[matrix]\npython = ["3.11"]\n'
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+SHELL = "buildkitsandbox:/# "
 ERROR = "src/core.cpp:1:14: error: "
 
 
@@ -47,13 +48,20 @@ class Terminal:
         """Type keys."""
         os.write(self.end, keys.encode())
 
+    def leave(self) -> None:
+        """Leave the shell, and then the debugger."""
+        self.type("exit\n")
+        time.sleep(1)
+        self.type("exit\n")
+        self.process.wait(30)
+
 
 def test_the_steps_own_command_fails_alike(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", RECIPE, f"int answer = missing_thing;\n{SOURCE}// {uuid.uuid4()}\n")
     assert ERROR in bakery(folder, "wheel", code=7).log("wheel-cp311")
     terminal = Terminal(folder, "shell", "cp311")
     try:
-        terminal.until("buildkitsandbox:/# ")
+        terminal.until(SHELL)
         terminal.type("ls -d /src/build; tail -n +3 /proc/net/dev | cut -d: -f1; echo en''d\n")
         state = terminal.until("\nend\n")
         assert "No such file" in state, "the step has not run"
@@ -61,7 +69,18 @@ def test_the_steps_own_command_fails_alike(tmp_path: Path) -> None:
         terminal.type("\x1b[A\x1b[A\n")
         assert "CCACHE_STATSLOG" in terminal.until(ERROR)
     finally:
-        terminal.type("exit\n")
-        time.sleep(1)
-        terminal.type("exit\n")
-        terminal.process.wait(30)
+        terminal.leave()
+
+
+@pytest.mark.proof
+def test_the_first_of_two_commands_of_a_stage(tmp_path: Path) -> None:
+    recipe = f'{RECIPE}[test]\nimports = ["tiny.absent"]\ncommand = "true"\n'
+    folder = extension(tmp_path / "project", recipe, SOURCE)
+    assert "wheel-bakery shell cp311 --at tiny-test" in bakery(folder, "test", code=7).err
+    terminal = Terminal(folder, "shell", "cp311")
+    try:
+        assert "the state before command 2 of 3 of tiny-test" in terminal.until(SHELL)
+        terminal.type("\x1b[A\n")
+        assert "smoke.py" in terminal.until("No module named 'tiny.absent'")
+    finally:
+        terminal.leave()

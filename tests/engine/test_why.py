@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from pathlib import Path
 
@@ -75,3 +76,20 @@ def test_the_stages_that_are_built_again_and_why(tmp_path: Path) -> None:
     (folder / "bakery.toml").write_text(f'{recipe}[builder]\nbase = "manylinux_2_28"\n')
     shown = bakery(folder, "why", "cp311").out
     assert "\nroot: rebuilt, base python-3.11 -> base-amd64\n" in shown, shown
+
+
+@pytest.mark.proof
+def test_packages_are_named_after_the_bake_without_a_lock(tmp_path: Path) -> None:
+    folder = extension(tmp_path / "project", RECIPE, f"{SOURCE}// {uuid.uuid4()}\n")
+    bakery(folder, "wheel")
+    project = folder / "pyproject.toml"
+    project.write_text(project.read_text().replace("setuptools>=77", "setuptools>=77,<83"))
+    assert "without a lock, new releases of packages" in bakery(folder, "why", "cp311").err
+    bake, said = stages(folder)
+    assert (bake, said["requirements"]["state"]) == ("next", "depends")
+    assert "pyproject.toml changed (and 1 more)" in bakery(folder, "wheel").err
+    bake, said = stages(folder)
+    (reason,) = said["requirements"]["because"]  # type: ignore[misc]
+    assert bake == "last"
+    assert re.fullmatch(r"package setuptools \S+ -> 82\.\S+", str(reason)), reason
+    assert said["builder"]["state"] == "rebuilt"

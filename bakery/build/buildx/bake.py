@@ -319,7 +319,10 @@ def _failure(request: BakeRequest, step: Step, progress: Progress, logs: LogFile
     advice = hint([*step.output.tail, step.error], title, recipe)
     messages = excerpt(tuple(step.output.tail), MAX_MESSAGE_LINES)
     log_or_none = log if log.exists() else None
-    return Failure(targets, title, step.error, shown, log_or_none, advice, step.label.stage, step.work, messages)
+    label = step.label
+    return Failure(
+        targets, title, step.error, shown, log_or_none, advice, label.stage, step.work, messages, label.index
+    )
 
 
 def _unexplained(progress: Progress, logs: LogFiles, blamed: str, ended: Ended) -> Failure:

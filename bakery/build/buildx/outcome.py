@@ -58,6 +58,7 @@ class Failure:
         tail: the last lines of the step; of buildx if no step failed.
         work: what the step does, in words.
         messages: the tools' own messages in its output; without any, the end of the output.
+        index: which of the stage's steps failed: ``2/3``.
     """
 
     targets: tuple[str, ...]
@@ -69,6 +70,7 @@ class Failure:
     stage: str = ""
     work: str = ""
     messages: tuple[str, ...] = ()
+    index: str = ""
 
 
 @dataclass(frozen=True, slots=True)

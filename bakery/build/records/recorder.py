@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bakery.build.context import BakeContext
 from bakery.build.context_files import files, tree_hash
-from bakery.build.lock.model import read_materials
+from bakery.build.lock.model import Materials, read_materials
 from bakery.build.publish import publish
 from bakery.build.records.buildkit import (
     FOLDER,
@@ -30,6 +30,7 @@ from bakery.build.scheduler import Schedule
 from bakery.core.errors import OutputError
 from bakery.core.files import read_plain
 from bakery.core.git import compare_files, origin
+from bakery.core.image_names import familiar
 from bakery.core.names import MACHINES, Kind
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
@@ -38,10 +39,14 @@ from bakery.plan.values import Json
 
 @dataclass
 class Recorder:
-    """Writes the records of one run; create it before the run, because it reads the source."""
+    """Writes the records of one run; create it before the run, because it reads the source.
+
+    ``materials``: cell → packages and base images of its wheel, for the cells whose records are written.
+    """
 
     context: BakeContext
     schedule: Schedule
+    materials: dict[str, Materials] = field(default_factory=dict, init=False)
     _began: datetime = field(default_factory=lambda: datetime.now(UTC), init=False)
     _source: tuple[Material, ...] = field(init=False)
     _sent: Mapping[str, str] = field(init=False)
@@ -74,6 +79,7 @@ class Recorder:
                 *package_materials(exported),
             ]
         )
+        self.materials[cell.id] = Materials(self._images(cell, materials), packages=exported.packages)
         defined = definition(self.context.plan, cell, materials, place_requirements(exported), cells)
         written = [
             path
@@ -83,6 +89,14 @@ class Recorder:
         ]
         if written:
             publish(written, output, root=self.context.root)
+
+    def _images(self, cell: Cell, materials: Sequence[Material]) -> dict[tuple[str, str], str]:
+        """Return (name in the files, platform) → digest of the base images of a cell that are among its materials."""
+        digests = {item.uri: f"sha256:{item.digest.get('sha256', '')}" for item in materials if item.kind == "image"}
+        purls = {
+            image: image_purl(familiar(self.context.session.image_name(image)), image.platform) for image in cell.images
+        }
+        return {(image.ref, image.platform): digests[purl] for image, purl in purls.items() if purl in digests}
 
     def _write(
         self, cell: Cell, wheel: Path, sha256: str, defined: Mapping[str, Json], materials: Sequence[Material]

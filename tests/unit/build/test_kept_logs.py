@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bakery.build.kept_logs import failed_stage
+from bakery.build.kept_logs import failed_step
 from bakery.cli.app import app
 
 COMPILE = "# [compile 1/1] RUN make\na.c:1:1: error: no\n# [not a step] of a tool\n# exit code: 1\n"
@@ -84,22 +84,23 @@ def test_a_shell_opens_at_the_step_that_failed_last(project: Path) -> None:
 
     def write(number: str, cell: str, result: str, stage: str) -> None:
         row = {"name": f"wheel-{cell}", "cell": cell, "result": result}
-        failures = [{"cell": cell, "stage": stage}] if stage else []
+        failures = [{"cell": cell, "stage": stage, "step": "1/3"}] if stage else []
         (runs / number / "report.json").write_text(
             json.dumps({"recipe": "demo", "targets": [row], "failures": failures})
         )
 
-    assert failed_stage(project, "demo", "cp311") == ""
+    nothing = ("", "")
+    assert failed_step(project, "demo", "cp311") == nothing
     write("1", "cp311", "failed", "requirements")
     # What was kept, or not started, is no bake.
     write("2", "cp311", "kept", "")
     write("3", "cp311", "canceled", "")
-    assert failed_stage(project, "demo", "cp311") == "requirements"
-    assert failed_stage(project, "demo", "cp313") == ""
-    assert failed_stage(project, "other", "cp311") == ""
+    assert failed_step(project, "demo", "cp311") == ("requirements", "1/3")
+    assert failed_step(project, "demo", "cp313") == nothing
+    assert failed_step(project, "other", "cp311") == nothing
     # An audit that failed has no stage.
     write("2", "cp311", "done", "")
-    assert failed_stage(project, "demo", "cp311") == ""
+    assert failed_step(project, "demo", "cp311") == nothing
     write("2", "cp311", "failed", "demo-test")
     error = CliRunner().invoke(app, ["shell", "cp311"]).exception
     assert getattr(error, "hint", "") == "wheel-bakery logs cp311 --step demo-test"

@@ -17,7 +17,7 @@ from bakery.build.cell_profile import CellProfile, StepTime
 from bakery.build.cell_tasks import cell_tasks
 from bakery.build.journal import INPUTS, MAX_JOURNALS, Record, open_journal
 from bakery.build.lock.model import LockedFile, Materials, Packages
-from bakery.build.rebuild_reasons import all_changes, changed_since_wheel, changes, ran_stages, reasons
+from bakery.build.rebuild_reasons import all_changes, changed_since_wheel, changes, names_packages, ran_stages, reasons
 from bakery.build.report import RunReport
 from bakery.cli.app import app
 from bakery.cli.tables.run import replaced
@@ -122,6 +122,22 @@ def test_packages_of_the_lock(root: Path, state: Path) -> None:
 
     old, new = now(root, state, plan, locked("80.1")), now(root, state, plan, locked("80.2"))
     assert all_changes(old, new) == ("package setuptools 80.1 -> 80.2",)
+    assert names_packages(new)
+    # Without a lock, they are known at the end of a bake: nothing was removed or added before.
+    unlocked = now(root, state, plan)
+    assert not names_packages(unlocked)
+    assert all_changes(old, unlocked) == all_changes(unlocked, new) == ()
+
+
+def test_base_images(root: Path, state: Path) -> None:
+    plan = planned(root)
+
+    def baked(digit: str) -> CellInputs:
+        images = {(image.ref, image.platform): f"sha256:{digit * 64}" for image in plan.cells[0].images}
+        return now(root, state, plan, {CELL: Materials(images)})
+
+    (change,) = all_changes(baked("1"), baked("2"))
+    assert change == "image debian:bookworm-slim sha256:111111111111 -> sha256:222222222222"
 
 
 def bake(root: Path, state: Path, run: str, result: Result = Result.DONE) -> Path:
@@ -151,15 +167,16 @@ def test_bakes_that_are_kept(root: Path, state: Path) -> None:
 
 
 def test_what_changed_since_the_wheel(root: Path, state: Path) -> None:
-    assert changed_since_wheel(state, "demo", CELL) == ""
+    stages = now(root, state, planned(root)).stages
+    assert changed_since_wheel(state, "demo", CELL, stages) == ""
     bake(root, state, "1")
-    assert changed_since_wheel(state, "demo", CELL) == ""
+    assert changed_since_wheel(state, "demo", CELL, stages) == ""
     (root / "src" / "a.c").write_text("broken")
     bake(root, state, "2", Result.FAILED)
     (root / "src" / "a.c").write_text("int repaired;\n")
     (root / "src" / "b.c").write_text("int c;\n")
     bake(root, state, "3")
-    assert changed_since_wheel(state, "demo", CELL) == "src/a.c changed (and 1 more)"
+    assert changed_since_wheel(state, "demo", CELL, stages) == "src/a.c changed (and 1 more)"
 
 
 def test_large_trees_and_strange_names() -> None:

@@ -73,8 +73,16 @@ def test_one_cell_fails_as_ever() -> None:
 def test_some_have_a_code_of_their_own() -> None:
     code, message = judged(report({"a": "done", "b": "failed"}, bake_failure("b")))
     assert (code, message) == (11, "1 of 2 cells failed: b: compile failed: exit code: 1")
-    two = report({"a": "failed", "b": "failed", "c": "kept"}, bake_failure("a"), bake_failure("b"))
-    error = conclusion([two])
+    one = conclusion([report({"a": "done", "b": "failed"}, bake_failure("b"))])
+    assert one
+    assert "the whole log: /p/log; a shell before that step: wheel-bakery shell b --at compile; logs: " in one.hint
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_cells_that_fail_alike_are_named_once(is_shared: bool) -> None:
+    # The engine runs a step that both need once, so that it fails in one of them.
+    failures = [replace(bake_failure("a"), skipped=("b",))] if is_shared else [bake_failure("a"), bake_failure("b")]
+    error = conclusion([report({"a": "failed", "b": "canceled" if is_shared else "failed", "c": "kept"}, *failures)])
     assert isinstance(error, BakeryError)
     assert (error.exit_code, error.message) == (11, "2 of 3 cells failed")
     assert error.details == (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.step_shell import before, debug_argv
-from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
+from bakery.build.step_shell import before, command_at, debug_argv
+from bakery.plan.dockerfile import Command, Copy, Env, Mount, Run, Script, Stage
 
 MOUNTS = (Mount("cache", "/c", id="x"),)
 
@@ -24,11 +24,12 @@ MOUNTS = (Mount("cache", "/c", id="x"),)
         ((Script("for i in 1 2\ndo echo $i\ndone"),), "sh /tmp/step.sh", "set -eu\nfor i in 1 2\ndo echo $i\ndone"),
     ],
 )
-def test_the_last_command_is_written_and_not_run(
+def test_the_command_is_written_and_not_run(
     tmp_path: Path, commands: tuple[Command | Script, ...], history: str, script: str
 ) -> None:
     first = Run((Script("true"),))
-    stage = before(Stage("compile", ("base",), (first, Run(commands, MOUNTS, network=False))))
+    second = Run(commands, MOUNTS, network=False)
+    stage = before(Stage("compile", ("base",), (first, second)), second)
     assert stage.steps[0] is first
     run = stage.steps[1]
     assert isinstance(run, Run)
@@ -40,6 +41,14 @@ def test_the_last_command_is_written_and_not_run(
     assert done.returncode == 97, done.stderr
     assert (tmp_path / ".bash_history").read_text() == f"{history}\n"
     assert not script or (tmp_path / "step.sh").read_text() == f"{script}\n"
+
+
+def test_the_command_that_failed_is_chosen_by_its_number() -> None:
+    load, command = Run((Script("load"),)), Run((Script("pytest"),))
+    stage = Stage("test", ("base",), (Env((("A", ("1",)),)), load, Copy(("a",), "b", ""), command))
+    chosen = {step: command_at(stage, step) for step in ("1/3", "2/4", "3/3", "2/3", "0/3", "2/5", "")}
+    assert [step for step, run in chosen.items() if run is load] == ["1/3", "2/4"]
+    assert [step for step, run in chosen.items() if run is command] == ["3/3", "2/3", "0/3", "2/5", ""]
 
 
 def test_the_debugger_gets_what_the_bake_gets() -> None:
