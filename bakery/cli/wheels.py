@@ -89,7 +89,7 @@ def verify(
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
     release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu)
-    echo(f"{release.wheels} wheels: complete and as planned")
+    echo(f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned")
     for project in release.projects:
         echo(total(project))
 
@@ -125,7 +125,7 @@ def gpu_test(
         inside = Path(scratch) / "tests"
         tested = prepare(selected, files, inside)
         run(inside, tested, installed=installed)
-    echo(f"{len(tested)} wheels passed on the GPU")
+    echo(f"{len(tested)} wheel{'s' * (len(tested) != 1)} passed on the GPU")
 
 
 def reproduce(
