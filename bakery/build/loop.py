@@ -357,6 +357,7 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         state=context.folder,
         seconds=seconds,
         started=time.time() - seconds,
+        incremental=context.options.incremental,
         failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),

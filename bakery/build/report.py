@@ -81,7 +81,7 @@ class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
-    about several wheels together. ``started``: when the first cell could start, in seconds since 1970.
+    about several wheels together. ``incremental``: its wheels are not for a release. ``started``: when the first cell could start, in seconds since 1970.
     """
 
     recipe: str
@@ -94,6 +94,7 @@ class RunReport:
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     started: float = 0.0
+    incremental: bool = False
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -142,6 +143,7 @@ class RunReport:
             "stopped": self.stopped,
             "started": round(self.started, 3),
             "seconds": round(self.seconds, 3),
+            "incremental": self.incremental,
             "output": str(self.output),
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),

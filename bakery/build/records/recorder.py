@@ -74,7 +74,14 @@ class Recorder:
                 *package_materials(exported),
             ]
         )
-        defined = definition(self.context.plan, cell, materials, place_requirements(exported), cells)
+        defined = definition(
+            self.context.plan,
+            cell,
+            materials,
+            place_requirements(exported),
+            cells,
+            incremental=self.context.options.incremental,
+        )
         written = [
             path
             for wheel, sha256 in wheels.items()
