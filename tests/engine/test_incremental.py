@@ -181,15 +181,16 @@ def test_one_changed_file_compiles_one_object(tmp_path: Path) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("project", PROJECTS)
 def test_random_edits_give_the_wheel_of_a_clean_build(tmp_path: Path, project: str) -> None:
-    choose = random.Random(project)
+    # Wheels in the project would be source files that change in each run.
+    folder, choose = tmp_path / "project", random.Random(project)
     state, past, kept = State(header=random.randrange(10**9)), [], 0
     for number in range(EDITS + 1):
         past.append(state)
         what, state = edited(state, past, choose) if number else ("first", state)
-        write(tmp_path, PROJECTS[project](state))
-        done = bakery(tmp_path, "wheel", "--incremental", "--output", str(tmp_path / "kept"))
+        write(folder, PROJECTS[project](state))
+        done = bakery(folder, "wheel", "--incremental", "--output", str(tmp_path / "kept"))
         kept += "files changed" in done.log("wheel-cp311")
-        bakery(tmp_path, "wheel", "--output", str(tmp_path / "clean"))
+        bakery(folder, "wheel", "--output", str(tmp_path / "clean"))
         names = [path.name for path in done.wheels]
         ours, clean = digests(tmp_path / "kept"), digests(tmp_path / "clean")
         assert [ours[name] for name in names] == [clean[name] for name in names], f"edit {number}: {what}"
