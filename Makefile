@@ -25,8 +25,8 @@ $(VENV)/.ready: pyproject.toml
 		{ echo "bakery needs Python 3.11 or newer: make PYTHON=python3.12 …" >&2; exit 2; }
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "no virtual environment can be made: install the package python3-venv" >&2; exit 2; }
-	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
-	$(RUN) -m pip install --quiet --editable '.[audit]' --group dev
+	$(RUN) -m pip install -qq --upgrade 'pip>=25.1'
+	$(RUN) -m pip install -qq --editable '.[audit]' --group dev
 	@touch $@
 
 engine: setup ## Make sure that a Docker engine with buildx runs; install a private one where there is none
@@ -64,10 +64,12 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/profile_self.py
 	$(RUN) bench/native.py
 	$(RUN) bench/first_run.py
-	$(RUN) bench/peers.py ujson rapidfuzz
+	$(RUN) bench/peers.py ujson
+	$(RUN) bench/peers.py --short --times 1 rapidfuzz
 	$(RUN) bench/keep_going.py
 	$(RUN) bench/slots.py
 	$(RUN) bench/remote_cache.py
+	$(RUN) bench/torch_extension.py
 	$(RUN) bench/iree.py
 
 proof: engine ## What make check and make test only sample, and slow proofs: before a release

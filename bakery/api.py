@@ -29,7 +29,8 @@ from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.progress import Event, Listener
+    from bakery.build.buildx.board import Listener
+    from bakery.build.buildx.progress import Event
 
 
 class Recipe(models.Recipe):
@@ -189,7 +190,7 @@ def bake(
         groups: any of ``wheel``, ``test``, ``dev``, ``full``.
         only: globs that select cells; all cells if empty.
         output: the folder for wheels; None for the recipe's.
-        ca_bundle: CA certificates (PEM) for build steps.
+        ca_bundle: CA certificates (PEM) for build steps; by default those that ``environ`` names.
         allow: as ``--allow`` of the command line.
         keep_going: after a failure, stop only the cells that depend on it; None: only if there are several cells.
         parallel: maximum number of cells to bake in parallel; 0 for as many as the engine has cores.
@@ -207,6 +208,7 @@ def bake(
     from bakery.build.pipeline import bake_plan
     from bakery.build.report import conclusion
     from bakery.build.up_to_date import kept_run
+    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.engine.session import open_engine
 
     unchanged = CellSelection.UNFINISHED if resume else CellSelection.CHANGED
@@ -223,7 +225,7 @@ def bake(
     )
     report = kept_run(root.resolve(), plan, options, environ)
     if report is None:
-        engine = open_engine(environ, ca_bundle, builder=builder, folder=root)
+        engine = open_engine(environ, find_ca_bundle(ca_bundle, environ), builder=builder, folder=root)
         options = replace(options, builder=None if engine.nodes else builder)
         report = bake_plan(root.resolve(), plan, options, engine, _listener(on_event))
     if failure := conclusion([report]):
@@ -232,7 +234,7 @@ def bake(
 
 
 def _listener(on_event: Callable[[Event], None] | None) -> Listener:
-    from bakery.build.buildx.progress import Listener
+    from bakery.build.buildx.board import Listener
 
     class Relay(Listener):
         def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:

@@ -22,8 +22,8 @@ from cibuildwheel_image import can_be_made, make_image
 from command import shell
 
 from bakery.build.cibuildwheel.run import Host, create_args
-from bakery.cli.engine import find_ca_bundle
 from bakery.engine import debian_rootfs
+from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
 
 BAR = 1.2

@@ -25,7 +25,7 @@ from pathlib import Path
 from timing import BAKERY, Row, table
 
 from bakery.build.display import QuietDisplay
-from bakery.cli.engine import find_ca_bundle
+from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.client import Engine
 from bakery.engine.discover import find
 from bakery.engine.session import EngineSession

@@ -19,8 +19,8 @@ sys.path.append(str(ROOT / "tests" / "engine"))
 
 from projects import SOURCE, extension
 
-from bakery.cli.engine import find_ca_bundle
 from bakery.core.names import CACHE_SCOPE, Kind
+from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.discover import find
 from bakery.recipe.load import load

@@ -5,6 +5,9 @@ target for each Python. Every tool has its own copy of the project; a base of it
 objects of earlier runs. ``compile`` is the time that bakery's compile steps take with an empty compiler cache, beside
 the same command in the same container without bakery. ``incremental`` is a run of ``wheel --incremental`` after one file
 changed, beside the first run of cibuildwheel, for projects whose build backend can do that.
+
+``--short`` is for projects that compile for long: without the naive bake and the compile steps alone, and cibuildwheel runs
+once, as it compiles everything each time.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ from cibuildwheel_image import can_be_made, make_image
 from command import shell
 
 from bakery.build.cibuildwheel.run import Host, create_args
-from bakery.cli.engine import find_ca_bundle
 from bakery.engine import debian_rootfs
+from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
 
 FIRST, ADDED = ("3.11", "3.13"), "3.12"
@@ -195,9 +198,9 @@ def compile_times(environment: Mapping[str, str], source: Path, project: Project
     return own, bare
 
 
-def measure(name: str, times: int, environment: dict[str, str], image: str, scratch: Path) -> int:
+def measure(name: str, options: argparse.Namespace, environment: dict[str, str], image: str, scratch: Path) -> int:
     """Print the table of one project; return 1 if a bar is missed."""
-    project = PROJECTS[name]
+    project, times = PROJECTS[name], options.times
     source = unpacked(project.requirement, scratch / name)
     host = Host(environment, find_ca_bundle(None, os.environ))
     arguments = create_args(scratch, host)
@@ -217,7 +220,7 @@ def measure(name: str, times: int, environment: dict[str, str], image: str, scra
             Bakery(folders[0], project),
             Cibuildwheel(folders[1], project, environment, " ".join(arguments)),
             NaiveBake(folders[2], project, environment, files),
-        )
+        )[: 2 if options.short else 3]
         for tool in tools:
             pythons = FIRST
             for case in ("first run", "nothing changed", "one file changed", "a header changed", "a Python added"):
@@ -230,17 +233,34 @@ def measure(name: str, times: int, environment: dict[str, str], image: str, scra
                     changed(tool.folder / project.header, f"extern int bench_header_{number};")
                 elif case == "a Python added":
                     pythons = (*FIRST, ADDED)
-                taken.setdefault((case, tool.name), []).append(tool.run(pythons))
+                runs = taken.setdefault((case, tool.name), [])
+                if options.short and tool.name == Cibuildwheel.name and case != "first run":
+                    runs += taken["first run", tool.name][-1:]
+                else:
+                    runs.append(tool.run(pythons))
         if INCREMENTAL in project.bars:
             incremental.append(tools[0].incremental_seconds(number))
-        compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile"))
+        if not options.short:
+            compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile"))
         shell(environment, "docker", "rmi", "--force", FRESH)
+    rows = rows_of(project, taken, incremental, compiled)
+    return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
+
+
+def rows_of(
+    project: Project,
+    taken: Mapping[tuple[str, str], list[float]],
+    incremental: list[float],
+    compiled: list[tuple[float, float]],
+) -> list[Row]:
+    """Return the rows of a project from what was measured: (case, tool) → seconds, and the seconds of `compile_times`."""
     medians = {key: statistics.median(values) for key, values in taken.items()}
     rows = []
-    for case in dict.fromkeys(case for case, _ in medians):
-        for tool in ("cibuildwheel", "naive bake"):
+    for case, tool in medians:
+        if tool != Bakery.name:
             rows.append(Row(f"{case}: {tool}", f"{medians[case, tool]:.2f} s"))
-        own, peer = medians[case, "bakery"], medians[case, "cibuildwheel"]
+    for case in dict.fromkeys(case for case, _ in medians):
+        own, peer = medians[case, Bakery.name], medians[case, Cibuildwheel.name]
         bar = project.bars.get(case)
         verdict = (f"≤ {bar:g} of cibuildwheel", own <= bar * peer) if bar else ("", True)
         rows.append(Row(f"{case}: bakery", f"{own:.2f} s ({own / peer:.3f})", *verdict))
@@ -248,23 +268,19 @@ def measure(name: str, times: int, environment: dict[str, str], image: str, scra
         own, peer, bar = statistics.median(incremental), medians["first run", "cibuildwheel"], project.bars[INCREMENTAL]
         verdict = (f"≤ {bar:g} of cibuildwheel's first run", own <= bar * peer)
         rows.append(Row("one file changed: bakery --incremental", f"{own:.2f} s ({own / peer:.3f})", *verdict))
-    own, bare = (statistics.median(pair[place] for pair in compiled) for place in (0, 1))
-    rows.append(Row("compile: bare", f"{bare:.2f} s"))
-    rows.append(
-        Row(
-            "compile: bakery",
-            f"{own:.2f} s ({own / bare:.3f})",
-            f"≤ {COMPILE_BAR:g} of bare",
-            own <= COMPILE_BAR * bare,
-        )
-    )
-    return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
+    if compiled:
+        own, bare = (statistics.median(pair[place] for pair in compiled) for place in (0, 1))
+        rows.append(Row("compile: bare", f"{bare:.2f} s"))
+        verdict = (f"≤ {COMPILE_BAR:g} of bare", own <= COMPILE_BAR * bare)
+        rows.append(Row("compile: bakery", f"{own:.2f} s ({own / bare:.3f})", *verdict))
+    return rows
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("projects", nargs="*", default=["ujson"], help=f"of {', '.join(PROJECTS)}")
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--short", action="store_true", help="only what takes long enough to compare once")
     options = parser.parse_args()
     if not can_be_made():
         print("peers: skipped; the image is made of pyenv's Pythons")
@@ -275,7 +291,7 @@ def main() -> int:
         scratch = Path(folder)
         (scratch / "context").mkdir()
         image = make_image(environment, scratch / "context")
-        codes = [measure(name, options.times, environment, image, scratch) for name in options.projects]
+        codes = [measure(name, options, environment, image, scratch) for name in options.projects]
         shell(environment, "docker", "rmi", "--force", image)
     return max(codes)
 

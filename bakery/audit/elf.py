@@ -19,6 +19,7 @@ from bakery.audit.fatbin import DeviceCode, read_sections, search_segments
 from bakery.audit.limits import LONGEST_NAME, Budget
 from bakery.audit.symbols import LIMIT, Symbols, VersionNeed, newest_version, read_symbols
 from bakery.audit.tags import Release, release_text
+from bakery.audit.x86_level import LARGEST, SECTION, needed_level
 
 _MOST_ITEMS = 20_000
 """Limit of sections, segments and dynamic tags: libtorch has a few hundred."""
@@ -84,7 +85,8 @@ class SharedObject(Binary):
 
     ``machine`` is as in platform tags (``x86_64``, ``aarch64``), or ELF's name for it. ``needed`` has sonames in order.
     An object is ``stripped`` without ``.symtab``; ``debug_size`` is the bytes of its debug sections in the file.
-    ``glibc`` and ``glibcxx`` are the newest versions that its symbols need, as (2, 28) and (3, 4, n).
+    ``glibc`` and ``glibcxx`` are the newest versions that its symbols need, as (2, 28) and (3, 4, n). ``x86_level`` is the
+    x86-64 level that it says it needs, 0 if it does not say.
     """
 
     elf_class: int
@@ -98,12 +100,14 @@ class SharedObject(Binary):
     glibcxx: Release | None
     symbols: Symbols
     device_code: DeviceCode
+    x86_level: int = 0
 
     def to_json(self) -> dict[str, object]:
         """Return the object's row of the machine report."""
         return to_row(
             self,
             "symbols",
+            "x86_level",
             glibc=release_text(self.glibc),
             glibcxx=release_text(self.glibcxx),
             cxx_abi=self.symbols.cxx_abi,
@@ -136,6 +140,7 @@ def read_elf(path: str, stream: IO[bytes], budget: Budget) -> SharedObject | Non
         glibcxx=newest_version("GLIBCXX_", versions),
         symbols=elf.symbols(needs),
         device_code=elf.device_code(),
+        x86_level=elf.x86_level(),
     )
 
 
@@ -360,6 +365,12 @@ class _Elf(BoundedFile):
             versions_needed=frozenset((need.library, need.version) for need in needs if not need.weak),
             versions_defined=frozenset(self._versions_defined()),
         )
+
+    def x86_level(self) -> int:
+        section = self._named.get(SECTION)
+        if section is None or not self.has(section) or _ARCHES.get((self.machine, self.little)) != "x86_64":
+            return 0
+        return needed_level(self.read(section.offset, min(section.size, LARGEST)), wide=self.wide)
 
     def device_code(self) -> DeviceCode:
         if self.sections:

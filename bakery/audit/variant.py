@@ -23,6 +23,7 @@ NULL = "null"
 
 FILE = "variant.json"
 LOWER, UPPER, ARCH = "cuda_version_lower_bound", "cuda_version_upper_bound", "sm_arch"
+X86, LEVEL = "x86_64", "level"
 
 _PREFIXES = {"sm": "real", "compute": "virtual"}
 _LABEL, _WORD, _VALUE = (re.compile(pattern) for pattern in (r"[0-9a-z_.]+\Z", r"[a-z0-9_]+\Z", r"[a-z0-9_.]+\Z"))
@@ -59,17 +60,23 @@ def dialects() -> tuple[str, ...]:
 
 
 def derive(objects: Iterable[SharedObject]) -> Properties:
-    """Return the properties that a wheel's device code has; none for a wheel without any.
+    """Return the properties that a wheel's objects prove; none for one that fits every machine.
 
-    ``sm_arch`` has all architectures with code. ``cuda_version_lower_bound`` is the oldest driver that runs all of it:
+    ``x86_64 :: level`` is the level that objects say they need, if it is above the first. ``sm_arch`` has all architectures with code. ``cuda_version_lower_bound`` is the oldest driver that runs all of it:
     machine code needs its toolkit's major release, PTX the release of its version, packed code one that unpacks it.
 
     Raises BadVariant if a wheel without device code needs CUDA, or if the CUDA release cannot be read.
     """
-    own = [item for item in objects if not is_grafted(item.path)]
-    linked = {match[1] for item in own for match in map(_NUMBERED.match, item.needed) if match}
-    images = [image for item in own for image in item.device_code.images if image.kind in ("elf", "ptx")]
-    if damaged := next((item for item in own if item.device_code.defect), None):
+    objects = tuple(objects)
+    level = max((item.x86_level for item in objects), default=0)
+    return _cuda_properties(objects) | ({X86: {LEVEL: [f"v{level}"]}} if level > 1 else {})
+
+
+def _cuda_properties(objects: Iterable[SharedObject]) -> dict[str, dict[str, list[str]]]:
+    built = [item for item in objects if not is_grafted(item.path)]
+    linked = {match[1] for item in built for match in map(_NUMBERED.match, item.needed) if match}
+    images = [image for item in built for image in item.device_code.images if image.kind in ("elf", "ptx")]
+    if damaged := next((item for item in built if item.device_code.defect), None):
         raise BadVariant(f"the device code of {damaged.path} cannot be read: {damaged.device_code.defect}")
     if not images:
         if linked:
@@ -107,15 +114,38 @@ def label_of(properties: Properties) -> str:
     """Return the label of properties from `derive`, such as ``cu12.8_80_90_90v``: equal ones have equal labels."""
     if not properties:
         return NULL
-    own = properties["nvidia"]
-    pairs = sorted((value.split("_") for value in own[ARCH]), key=lambda pair: (_arch_key(pair[0]), pair[1]))
-    archs = (number + ("v" if kind == "virtual" else "") for number, kind in pairs)
-    return "_".join((f"cu{own[LOWER][0]}", *archs))
+    parts = []
+    if nvidia := properties.get("nvidia"):
+        pairs = sorted(
+            (value.partition("_") for value in nvidia.get(ARCH, ())), key=lambda pair: (_arch_key(pair[0]), pair[2])
+        )
+        archs = (number + ("v" if kind == "virtual" else "") for number, _, kind in pairs)
+        parts += [f"cu{nvidia.get(LOWER, ('',))[0]}", *archs]
+    if level := properties.get(X86, {}).get(LEVEL):
+        parts.append(f"x86{level[0]}")
+    return "_".join(parts)
+
+
+def is_label(text: str) -> bool:
+    """Whether a file name may end in this label."""
+    return bool(_LABEL.match(text))
+
+
+def declare(proven: Properties, declared: Mapping[str, Sequence[str]]) -> Properties:
+    """Return properties with some values replaced by those of a recipe: ``namespace :: feature`` → values.
+
+    Whether the wheel has what they claim is for `contradictions` to say.
+    """
+    result = {space: dict(features) for space, features in proven.items()}
+    for name, values in declared.items():
+        space, _, feature = name.partition(" :: ")
+        result.setdefault(space, {})[feature] = sorted(set(values))
+    return result
 
 
 def _arch_key(number: str) -> tuple[int, str]:
     digits = number.rstrip("af")
-    return int(digits), number[len(digits) :]
+    return int(digits) if digits.isdecimal() else 0, number[len(digits) :]
 
 
 def write(variants: Mapping[str, Properties], dialect: str) -> str:
@@ -215,12 +245,13 @@ def _check_providers(section: object, wanted: Mapping[str, object], spaces: Sequ
 
 
 def contradictions(variant: Variant, objects: Sequence[SharedObject]) -> Iterable[str]:
-    """Yield how a variant's properties contradict the wheel's device code."""
+    """Yield how a variant's properties contradict the wheel's objects."""
     try:
         proven = derive(objects)
     except BadVariant as reason:
         yield str(reason)
         return
+    yield from _level_contradictions(variant, proven)
     claimed, real = variant.properties.get("nvidia", {}), proven.get("nvidia", {})
     if not real:
         if claimed:
@@ -234,13 +265,29 @@ def contradictions(variant: Variant, objects: Sequence[SharedObject]) -> Iterabl
         yield f"claims {ARCH} {', '.join(unproven)[:200]}; the wheel has code for {', '.join(real[ARCH])}"
     if not archs:
         yield f"has no {ARCH}, so it fits GPUs that the wheel has no code for"
+    yield from _driver_contradictions(claimed, real[LOWER][0])
+
+
+def _driver_contradictions(claimed: Mapping[str, Sequence[str]], needed: str) -> Iterable[str]:
     bounds = (*claimed.get(LOWER, ()), *claimed.get(UPPER, ()))
     if wrong := [item for item in bounds if not _RELEASE.match(item)]:
         yield f"{wrong[0][:50]!r} is no CUDA release"
         return
     lowest = min(claimed.get(LOWER, ["0.0"]), key=_number)
-    needed = real[LOWER][0]
     if _number(lowest) < _number(needed):
         yield f"claims {LOWER} {lowest}; the wheel's device code needs a driver for CUDA {needed}"
     if any(_number(item) <= _number(needed) for item in claimed.get(UPPER, ())):
         yield f"{UPPER} admits no driver that runs the wheel's device code, which needs CUDA {needed}"
+
+
+def _level_contradictions(variant: Variant, proven: Properties) -> Iterable[str]:
+    claimed, real = variant.properties.get(X86, {}).get(LEVEL, ()), proven.get(X86, {}).get(LEVEL, ())
+    if claimed and not real:
+        yield (
+            f"claims {X86} :: {LEVEL} {', '.join(claimed)[:50]}, and no object says that it needs more than the first "
+            "level: compile with -march=x86-64-v3 -mneeded, for example"
+        )
+    elif real and not claimed:
+        yield f"fits every x86-64 machine, but its objects need level {real[0]}"
+    elif real and min(claimed) < real[0]:
+        yield f"claims {X86} :: {LEVEL} {min(claimed)[:50]}, and its objects need {real[0]}"

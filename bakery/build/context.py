@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,8 +37,10 @@ class RunContext:
         finished: cell → its record, if it is not built again.
         keys: cell → digest of its inputs.
         stamp: of the files that steps read, before they were read for the keys; empty if nobody looks at it.
+        contents: file that steps read → the begin of its digest, and its mode.
         locked: cell → the materials that its build must use.
         wheel_of: cell → the cell whose wheel it takes without ``wheel.abi3``: as the last run found, then this one.
+        times: cell → what its steps do → seconds, as they took when they last ran: in earlier runs, then in this one.
         families: of the tasks, if the backend can test a wheel that another task built.
     """
 
@@ -54,8 +56,10 @@ class RunContext:
     finished: dict[str, Record] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     stamp: str = ""
+    contents: dict[str, bytes] = field(default_factory=dict)
     locked: Mapping[str, Materials] = field(default_factory=dict)
     wheel_of: dict[str, str] = field(default_factory=dict)
+    times: dict[str, Mapping[str, float]] = field(default_factory=dict)
     families: Families = field(default_factory=dict)
     folder: Path = field(init=False)
 
@@ -135,8 +139,6 @@ class BakeContext(RunContext):
 
     def request(self, common: BakeRequest, task: CellTask, node: str) -> BakeRequest:
         """Return the request of a task's bake, from that of all tasks; ``node`` is empty for the engine."""
-        from bakery.build.lock.pins import context_of
-
         materials = self.plan.materials_of(task.targets)
         targets = (*task.targets, *materials)
         sets = [
@@ -146,19 +148,33 @@ class BakeContext(RunContext):
         request = replace(common, targets=task.targets, beside=materials, overrides=(*common.overrides, *sets))
         if not (node and self.nodes):
             return request
-        layouts = self.layouts(task.cell)
-        sets = [
-            f"{target.name}.contexts.{context_of(image, target)}={layouts[image].context}"
-            for target in targets
-            for image in target.images
-            if image in layouts
-        ]
+        sets = [item for sets in self.image_overrides(targets).values() for item in sets]
         return replace(
             request,
             builder=self.nodes.node(node).builder,
             overrides=(*request.overrides, *sets),
             reads=(*request.reads, self.engine.layouts.folder),
         )
+
+    def pins_on_node(self, targets: Sequence[Target]) -> Pins:
+        """Return the pins of targets that a node builds."""
+        sets = self.image_overrides(targets)
+        overrides = {name: (*self.pins.overrides.get(name, ()), *more) for name, more in sets.items()}
+        return replace(self.pins, overrides=overrides, reads=(*self.pins.reads, self.engine.layouts.folder))
+
+    def image_overrides(self, targets: Sequence[Target]) -> dict[str, list[str]]:
+        """Return target → values of ``--set`` that send a node the base images which only this machine's engine has."""
+        from bakery.build.lock.pins import context_of
+
+        sets: dict[str, list[str]] = {}
+        for target in targets:
+            layouts = self.layouts(target.cell)
+            sets[target.name] = [
+                f"{target.name}.contexts.{context_of(image, target)}={layouts[image].context}"
+                for image in target.images
+                if image in layouts
+            ]
+        return sets
 
     def layouts(self, cell: Cell) -> dict[Image, Layout]:
         """Return the base images of a cell that only this machine's engine has; they are sent to nodes."""

@@ -35,10 +35,17 @@ def context_stamp(folder: Path, sources: Sequence[str], ignore: Sequence[str]) -
 
 
 def context_state(
-    folder: Path, sources: Sequence[str], ignore: Sequence[str], *, reads: bool = True
+    folder: Path,
+    sources: Sequence[str],
+    ignore: Sequence[str],
+    *,
+    reads: bool = True,
+    contents: dict[str, bytes] | None = None,
 ) -> tuple[str, str]:
     """Return the digest of the files that steps read (`context_digest`), and a stamp: it differs after any change of them
     since the digest was begun, even one that was undone.
+
+    ``contents`` receives name → the begin of the digest of a file's content, and its mode.
     """
     digest, stamp = hashlib.sha256(), hashlib.sha256()
     try:
@@ -49,7 +56,9 @@ def context_state(
             digest.update(f"{name}\0{mode}\0".encode(errors="surrogateescape"))
             stamp.update(f"{name}\0{times}\0".encode(errors="surrogateescape"))
             if reads:
-                digest.update(_content(path, status.st_mode))
+                digest.update(content := _content(path, status.st_mode))
+                if contents is not None:
+                    contents[name] = content[:8] + stat.S_IMODE(status.st_mode).to_bytes(2)
     except OSError as error:
         raise OutputError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
     return digest.hexdigest(), stamp.hexdigest()

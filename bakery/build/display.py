@@ -14,8 +14,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bakery.build.buildx.progress import Board, Event, Listener, Step, StepFinished, StepStarted, TargetState, TextLine
-from bakery.core.durations import duration
+from bakery.build.buildx.board import Board, CellProgress, Listener
+from bakery.build.buildx.progress import Event, Step, StepFinished, TextLine
+from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 
 REDRAWS_PER_S = 8
@@ -24,6 +25,9 @@ _NARROW = 100
 
 _BAR = 12
 """The columns of the bar of a compile."""
+
+SETTLED_S = 1.0
+"""Seconds that a cell runs before its time is estimated: by then, it is known what is cached."""
 
 _LOOKS = {
     "waiting": ("·", "dim"),
@@ -35,12 +39,12 @@ _LOOKS = {
 
 
 class LiveDisplay(Listener):
-    """Redraws a table of all targets at intervals: steps print faster than a screen can show."""
+    """Redraws a table of all cells at intervals: steps print faster than a screen can show."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._board = Board(())
+        self._board = Board({})
         self._live: Live | None = None
         self._ended = False
         self._drawn_at = clock()
@@ -78,16 +82,16 @@ class LiveDisplay(Listener):
                 self._console.line()
 
     def _render(self) -> RenderableType:
-        states = list(self._board.targets.values())
-        room = len(states) if self._ended else max(3, self._console.size.height - 2)
-        shown, hidden = _fit(states, room)
+        cells = self._board.cells
+        room = len(cells) if self._ended else max(3, self._console.size.height - 2)
+        shown, hidden = _fit(cells, room)
         table = self._table()
         first: dict[str, str] = {}
-        for state in states:
-            if step := state.running:
-                first.setdefault(step.digest, state.name)
-        for state in shown:
-            table.add_row(*self._row(state, first))
+        for cell in cells:
+            if step := cell.running:
+                first.setdefault(step.digest, cell.name)
+        for cell in shown:
+            table.add_row(*self._row(cell, first))
         if hidden:
             table.add_row("", Text(f"… and {hidden} more", style="dim"))
         return table
@@ -107,71 +111,74 @@ class LiveDisplay(Listener):
     def _wide(self) -> bool:
         return self._console.width >= _NARROW
 
-    def _row(self, state: TargetState, first: Mapping[str, str]) -> list[RenderableType]:
-        """Return the cells of a row; ``first``: the digest of a running step → the first target that needs it."""
-        look = self._look(state)
+    def _row(self, cell: CellProgress, first: Mapping[str, str]) -> list[RenderableType]:
+        """Return the fields of a row; ``first``: the digest of a running step → the first cell that needs it."""
+        look = self._look(cell)
         mark, style = _LOOKS[look]
-        elapsed = duration(state.elapsed(self._clock())) if state.started_at is not None else ""
-        cached = f"{state.cached}/{state.total} cached" if state.total else ""
-        row = [Text(mark, style), Text(state.name, "bold"), self._doing(state, look, first), Text(elapsed)]
-        row.append(Text(cached, "dim"))
-        return [*row, Text(state.last_line)] if self._wide else [*row]
+        elapsed = duration(cell.elapsed(self._clock())) if cell.started_at is not None else ""
+        row = [Text(mark, style), Text(cell.name, "bold"), self._doing(cell, look, first), Text(elapsed)]
+        row.append(Text(self._rest(cell, look), "dim"))
+        return [*row, Text(cell.last_line)] if self._wide else [*row]
 
-    def _doing(self, state: TargetState, look: str, first: Mapping[str, str]) -> Text:
+    def _doing(self, cell: CellProgress, look: str, first: Mapping[str, str]) -> Text:
         if look == "done":
-            return Text("cached" if state.is_cached else "done")
-        if look == "failed" and state.failure:
-            return Text(state.failure.work)
-        step = state.running or state.current
+            return Text("cached" if cell.is_cached else "done")
+        if look == "failed" and cell.failure:
+            return Text(cell.failure.work)
+        step = cell.last if look == "ended" else cell.running
         if step is None:
-            return Text("waiting")
-        if first.get(step.digest, state.name) != state.name:
+            return Text("waiting" if cell.started_at is None else "waiting for the engine")
+        if first.get(step.digest, cell.name) != cell.name:
             return Text(f"{step.work}: waits for {first[step.digest]}")
         counter = step.counter
-        if step.running and counter and counter[1]:
+        if counter and counter[1]:
             filled = min(_BAR, _BAR * counter[0] // counter[1])
-            return Text.assemble(_work(step), " ", ("━" * filled, "cyan"), ("━" * (_BAR - filled), "dim"))
+            # Two characters, because there may be no colors.
+            return Text.assemble(_work(step), " ", ("━" * filled, "cyan"), ("─" * (_BAR - filled), "dim"))
         return Text(step.work)
 
-    def _look(self, state: TargetState) -> str:
-        if state.failure:
+    def _rest(self, cell: CellProgress, look: str) -> str:
+        """Return how long a cell will still run, or how many of its steps were cached."""
+        now = self._clock()
+        left = cell.seconds_left(now) if look == "running" and cell.elapsed(now) >= SETTLED_S else 0.0
+        if left >= 1:
+            return f"~{about(left)} left"
+        return f"{cell.cached}/{len(cell.steps)} cached" if cell.steps else ""
+
+    def _look(self, cell: CellProgress) -> str:
+        if cell.failure:
             return "failed"
-        if state.finished_at is not None:
+        if cell.finished_at is not None:
             return "done"
         if self._ended:
-            return "done" if _is_whole(state) else "ended"
-        return "waiting" if state.started_at is None else "running"
+            return "ended"
+        return "waiting" if cell.started_at is None else "running"
 
 
-def _is_whole(state: TargetState) -> bool:
-    """Return whether the last step of a target succeeded: BuildKit cancels earlier ones that it finds to be equal."""
-    steps = list(state.steps.values())
-    if not steps or any(step.completed is None for step in steps):
-        return False
-    return not max(steps, key=lambda step: step.completed or 0.0).error
+def _fit(cells: Sequence[CellProgress], room: int) -> tuple[list[CellProgress], int]:
+    """Return the cells that fit on the screen, in order, and the number of others; running and failed come first."""
+    if len(cells) <= room:
+        return list(cells), 0
 
-
-def _fit(states: Sequence[TargetState], room: int) -> tuple[list[TargetState], int]:
-    """Return the states that fit on the screen, in order, and the number of others; running and failed come first."""
-    if len(states) <= room:
-        return list(states), 0
-
-    def rank(state: TargetState) -> int:
-        if state.failure:
+    def rank(cell: CellProgress) -> int:
+        if cell.failure:
             return 0
-        if state.finished_at is None and state.started_at is not None:
+        if cell.finished_at is None and cell.started_at is not None:
             return 1
-        return 2 if state.started_at is None else 3
+        return 2 if cell.started_at is None else 3
 
-    chosen = {state.name for state in sorted(states, key=rank)[: room - 1]}
-    return [state for state in states if state.name in chosen], len(states) - len(chosen)
+    chosen = {cell.name for cell in sorted(cells, key=rank)[: room - 1]}
+    return [cell for cell in cells if cell.name in chosen], len(cells) - len(chosen)
 
 
-HEARTBEAT_S = 20.0
+HEARTBEAT_S = 30.0
 """Seconds without a line after which a plain display shows what is running."""
 
-SHORTEST_S = 1.0
+SHORTEST_S = 2.0
 """Steps of fewer seconds have no line in a plain display."""
+
+SHORTEST_ESTIMATE_S = 30.0
+"""Cells that take less time have no estimate in a plain display."""
 
 MOST_RUNNING = 8
 """Lines about running steps at a time."""
@@ -193,7 +200,7 @@ class RawDisplay(Listener):
 
 
 class PlainDisplay(Listener):
-    """Prints a line for each step that took more than a second, and for each result.
+    """Prints a line for each step that took two seconds or more, and for each result.
 
     Args:
         folds: GitHub shows the lines folded.
@@ -203,12 +210,12 @@ class PlainDisplay(Listener):
         self._console = console
         self._clock = clock
         self._folds = folds
-        self._board = Board(())
+        self._board = Board({})
         self._spoke_at = clock()
         self._width = 0
         self._ends: dict[str, set[float]] = {}
         self._exported: set[str] = set()
-        self._cells: dict[str, str] = {}
+        self._estimated: set[str] = set()
 
     def start(self, board: Board) -> None:
         """Start; names get one width, so that steps are in one column."""
@@ -222,36 +229,50 @@ class PlainDisplay(Listener):
     def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
         """Show the steps and the targets that ended."""
         for event in events:
-            if isinstance(event, StepStarted | StepFinished):
-                self._cells |= dict.fromkeys(event.targets, cell)
             if isinstance(event, StepFinished) and not self._is_repeated(event):
                 if event.error:
-                    self._say(event.targets[0], event.work, f"FAILED  {duration(event.seconds)}")
-                elif not event.cached and event.seconds > SHORTEST_S:
-                    self._say(event.targets[0], event.work, duration(event.seconds))
-        for state in self._board.targets.values():
-            if state.exported and state.name not in self._exported:
-                self._exported.add(state.name)
-                self._say(state.name, "cached" if state.is_cached else "done", whole=True)
+                    self._say(self._board.cell_of(event.targets[0]), event.work, f"FAILED  {duration(event.seconds)}")
+                elif not event.cached and event.seconds >= SHORTEST_S:
+                    self._say(self._board.cell_of(event.targets[0]), event.work, duration(event.seconds))
+        self._say_results()
 
     def tick(self) -> None:
-        """Show what runs if nothing was shown for `HEARTBEAT_S`."""
+        """Show how long a cell takes, and what runs if nothing was shown for `HEARTBEAT_S`."""
         now = self._clock()
+        self._say_results()
+        for cell in self._board.cells:
+            self._estimate(cell, now)
         if now - self._spoke_at < HEARTBEAT_S:
             return
-        running: dict[str, tuple[Step, list[str]]] = {}
-        for state in self._board.targets.values():
-            if state.finished_at is None and (step := state.running):
-                running.setdefault(step.digest, (step, []))[1].append(state.name)
-        for step, targets in list(running.values())[:MOST_RUNNING]:
-            self._say(targets[0], _work(step), f"running for {duration(now - (step.seen_at or now))}")
+        running: dict[str, tuple[Step, str]] = {}
+        for cell in self._board.cells:
+            if cell.finished_at is None and (step := cell.running):
+                running.setdefault(step.digest, (step, cell.name))
+        for step, name in list(running.values())[:MOST_RUNNING]:
+            self._say(name, _work(step), f"running for {duration(now - (step.seen_at or now))}")
         if len(running) > MOST_RUNNING:
             self._say("", f"… and {len(running) - MOST_RUNNING} more")
         if not running:
             self._say("", "waiting for the engine")
 
+    def _say_results(self) -> None:
+        for state in self._board.targets.values():
+            if state.exported and state.name not in self._exported:
+                self._exported.add(state.name)
+                self._say(state.name, "cached" if state.is_cached else "done")
+
+    def _estimate(self, cell: CellProgress, now: float) -> None:
+        """Say once how long a cell takes, as soon as one of its commands runs."""
+        step = cell.running if cell.times and cell.name not in self._estimated else None
+        if not step or not step.is_command or now - (step.seen_at or now) < SETTLED_S:
+            return
+        self._estimated.add(cell.name)
+        if (left := cell.seconds_left(now)) >= SHORTEST_ESTIMATE_S:
+            self._say(cell.name, f"about {about(left)}, as last time")
+
     def finish(self) -> None:
-        """End the group of lines."""
+        """Show the last results, and end the group of lines."""
+        self._say_results()
         if self._folds:
             self._console.out("::endgroup::", highlight=False)
 
@@ -265,10 +286,9 @@ class PlainDisplay(Listener):
         ends.add(event.seconds)
         return is_repeated
 
-    def _say(self, target: str, work: str, end: str = "", *, whole: bool = False) -> None:
-        """Print a line about a target, or about its cell: most steps serve the wheel and its test."""
+    def _say(self, name: str, work: str, end: str = "") -> None:
+        """Print a line about a target, or about a cell: most steps serve the wheel and its test."""
         self._spoke_at = self._clock()
-        name = target if whole else self._cells.get(target) or target
         text = f"{name:<{self._width}}  {work}{'  ' if end else ''}{end}"
         # Lines of a log are not wrapped.
         self._console.print(Text(text), soft_wrap=True)

@@ -13,7 +13,8 @@ from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
 from bakery.build.expectations import promises
 from bakery.build.journal import Journal, Record, RecordedWheel
-from bakery.build.publish import Claims, publish, stage_files
+from bakery.build.publish import Claims, publish, same_file, stage_files
+from bakery.build.rebuild_reasons import changed_since_wheel
 from bakery.build.records.recorder import Recorder
 from bakery.build.run_folders import remove_tree
 from bakery.build.secrets.read import leaks
@@ -34,6 +35,8 @@ class Finisher:
     recorder: Recorder | None
     is_halted: Callable[[], bool]
     claims: Claims = field(default_factory=Claims)
+    replaced: dict[str, str] = field(default_factory=dict)
+    """Wheel that had another content in the output folder → what changed since; empty if unknown."""
 
     def __post_init__(self) -> None:
         for name, record in self.context.finished.items():
@@ -72,11 +75,20 @@ class Finisher:
             self._write(task, Result.DONE, *done, changed=changed)
         if not builder:
             return ()
+        replaced = [item.path.name for item in results if self._is_replaced(item.path)]
         publish([item.path for item in results], self.context.output, root=self.context.root, is_halted=self.is_halted)
+        if replaced:
+            context = self.context
+            reason = changed_since_wheel(context.state_folder, context.plan.recipe, builder.id) if self.recorder else ""
+            self.replaced |= dict.fromkeys(replaced, reason)
         # Removed now, so that a long run does not need the space twice.
         remove_tree(stage / builder.id)
         remove_tree(stage / "materials" / builder.id)
         return results
+
+    def _is_replaced(self, wheel: Path) -> bool:
+        final = self.context.output / wheel.name
+        return final.is_file() and not same_file(wheel, final)
 
     def failed(self, task: CellTask, peak: int) -> None:
         """Record in the journal that a task failed. Raises OutputError if the journal cannot be written."""
@@ -109,7 +121,7 @@ class Finisher:
             own = wheels if cell == builder else ()
             shared = self.context.wheel_of.get(cell, "")
             key = "" if changed else self.context.keys[cell]
-            self.journal.write(Record(cell, key, result, memory, own, shared))
+            self.journal.write(Record(cell, key, result, memory, own, shared, self.context.times.get(cell, {})))
 
     def _audited(self, cell: Cell, served: Sequence[Cell], folder: Path) -> tuple[AuditResult, ...]:
         paths = stage_files(folder)

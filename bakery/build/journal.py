@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -21,7 +21,11 @@ from bakery.core.files import read_plain
 VERSION = 1
 """Version of the records; records of other versions are ignored."""
 
+INPUTS = ".inputs"
+"""Suffix of the file beside a journal with the inputs of its cells (`cell_inputs`)."""
+
 MAX_JOURNALS = 5
+LONGEST_STEP_S = 1e7
 MAX_JOURNAL_BYTES = 1024**3
 
 
@@ -43,6 +47,7 @@ class Record:
         memory: peak memory of its steps in MB; 0 if unknown.
         wheels: those that passed the audit; they are published after this record is written.
         wheel_of: the cell whose wheel this one takes without ``wheel.abi3``; empty for its own.
+        times: what its steps do → seconds, as they took when they last ran.
     """
 
     cell: str
@@ -51,6 +56,7 @@ class Record:
     memory: int = 0
     wheels: tuple[RecordedWheel, ...] = field(default=())
     wheel_of: str = ""
+    times: Mapping[str, float] = field(default_factory=dict)
 
 
 class Journal:
@@ -93,6 +99,7 @@ def open_journal(state: Path, recipe: str, first_records: Iterable[Record] = ())
             temporary.replace(journal.path)
             for path in old[: max(0, len(old) + 1 - MAX_JOURNALS)]:
                 path.unlink(missing_ok=True)
+                path.with_suffix(INPUTS).unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
     return journal
@@ -108,8 +115,22 @@ def last_run(state: Path, recipe: str) -> dict[str, Record]:
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
 
 
+def kept_records(state: Path, recipe: str) -> dict[Path, dict[str, Record]]:
+    """Return journal → its records by cell, for the kept runs of a recipe, the oldest first. Raises OutputError."""
+    try:
+        return {path: read(read_plain(path, MAX_JOURNAL_BYTES, follow=False)) for path in journals(state, recipe)}
+    except OSError as error:
+        raise OutputError(f"cannot read the journals of {recipe}: {error.strerror or error}") from error
+
+
 def _journals(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*.jsonl") if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def journals(state: Path, recipe: str) -> list[Path]:
+    """Return the journals of a recipe's kept runs, the oldest first."""
+    folder = state / "journal" / recipe
+    return _journals(folder) if folder.is_dir() else []
 
 
 def read(data: bytes) -> dict[str, Record]:
@@ -129,7 +150,8 @@ def _record(line: bytes) -> Record | None:
         return None
     return (
         record
-        if _has_types(record, (str, str, Result, int, tuple, str))
+        if _has_types(record, (str, str, Result, int, tuple, str, dict))
+        and all(isinstance(seconds, float) and 0 <= seconds < LONGEST_STEP_S for seconds in record.times.values())
         and all(_has_types(wheel, (str, str, int)) for wheel in wheels)
         else None
     )

@@ -1,4 +1,4 @@
-"""The logs of the runs that are kept, read for ``logs``."""
+"""The logs of the runs that are kept, read for ``logs``, and the steps that failed in them, for ``shell``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from bakery.build.buildx.outcome import Result
 from bakery.build.run_folders import kept_runs
 from bakery.core.errors import OutputError, UsageError
 from bakery.core.files import open_plain, read_plain
@@ -39,14 +41,36 @@ def newest(root: Path, recipes: Sequence[str], cell: str) -> list[Path]:
     raise UsageError("there are no logs: nothing was baked here", hint="wheel-bakery wheel")
 
 
+def failed_stage(root: Path, recipe: str, cell: str) -> str:
+    """Return the stage whose step failed when a cell was baked last; empty if none failed, or no kept run baked it."""
+    for run in kept_runs(root):
+        try:
+            document = _document(run)
+            rows = [row for row in document["targets"] if document["recipe"] == recipe and row["cell"] == cell]
+            if any(row["result"] in (Result.DONE, Result.FAILED) for row in rows):
+                stages = [str(item["stage"]) for item in document["failures"] if item["cell"] == cell]
+                return stages[0] if stages else ""
+        except _DAMAGED:
+            continue
+    return ""
+
+
 def _report(run: Path) -> tuple[str, set[str]]:
     """Return the recipe of a run and its failed targets; nothing of a run that was killed before its report."""
     try:
-        document = json.loads(read_plain(run / "report.json", _MAX_REPORT_BYTES, follow=False))
-        failed = {target["name"] for target in document["targets"] if target["result"] == "failed"}
+        document = _document(run)
+        failed = {target["name"] for target in document["targets"] if target["result"] == Result.FAILED}
         return str(document["recipe"]), failed
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except _DAMAGED:
         return "", set()
+
+
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, RecursionError)
+"""Errors of a report that is not there, or not as a run writes it."""
+
+
+def _document(run: Path) -> Any:
+    return json.loads(read_plain(run / "report.json", _MAX_REPORT_BYTES, follow=False))
 
 
 def lines(log: Path) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from bakery.audit.result_cache import AuditResult
-from bakery.build import report_page
+from bakery.build import cell_inputs, report_page
 from bakery.build.buildx.failures import is_transient, went_away
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
@@ -162,6 +162,8 @@ class Runner:
             # Its own wheel, which was built first, keeps its row.
             outcome = replace(outcome, targets={**state.outcome.targets, **outcome.targets})
         state.outcome = outcome
+        # Steps that were cached keep the time of the run that ran them.
+        self.context.times[name] = {**self.context.times.get(name, {}), **outcome.times}
         state.tries = self.schedule.entries[name].tries
         for text in outcome.cache:
             if text not in state.cache_problems:
@@ -310,6 +312,9 @@ def run_tasks(
     """Run the tasks of a context, and report all of its targets. Raises BakeryError for what ends all tasks."""
     started = time.monotonic()
     journal = open_journal(context.state_folder, context.plan.recipe, _first_records(context))
+    if recorder:
+        inputs = cell_inputs.inputs_of(context.plan, context.tasks.values(), context.locked)
+        cell_inputs.write(journal.path, context.folder.name, context.contents, inputs)
     finisher = Finisher(context, journal, recorder, is_halted=lambda: bool(signals.arrived))
     runner = Runner(context, schedule, backend, finisher, signals, watch, peaks)
     runner.run()
@@ -334,7 +339,8 @@ def _first_records(context: RunContext) -> list[Record]:
 
 def _unfinished(context: RunContext, cell: str) -> Record:
     wheel_of = context.wheel_of.get(cell, "")
-    return Record(cell, context.keys[cell], Result.CANCELED, context.peaks.get(cell, 0), wheel_of=wheel_of)
+    peak, times = context.peaks.get(cell, 0), context.times.get(cell, {})
+    return Record(cell, context.keys[cell], Result.CANCELED, peak, wheel_of=wheel_of, times=times)
 
 
 def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
@@ -360,6 +366,7 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         incremental=context.options.incremental,
         failures=tuple(CellFailure(name, state.error) for name, state in runner.states.items() if state.error),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
+        replaced=dict(runner.finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),
         # The names of one build have the same tags.
         warnings=tag_differences([(row.cell, item.path) for row in rows for item in row.wheels[:1]]),

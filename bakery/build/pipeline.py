@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
+from bakery.build.buildx.board import Board, Listener
 from bakery.build.buildx.entitlements import Grants
-from bakery.build.buildx.progress import Listener
 from bakery.build.buildx_backend import BuildxBackend, LocalCaches
 from bakery.build.cell_tasks import schedule_items
 from bakery.build.compiler_cache import FolderCache, compiler_cache_targets
@@ -75,30 +76,46 @@ def bake_plan(root: Path, plan: Plan, options: Options, engine: EngineSession, l
         open_session(context)
         pin(context)
         context.folder = resources.enter_context(run_folder(options.state or root))
-        carried = _restore_compiler_cache(context)
+        caches = _compiler_caches(context)
+        for cache in caches.values():
+            cache.restore()
         report = run(context, listener)
-        if carried and not options.compiler_cache_read_only:
-            carried.save({target.cell for target in report.targets if target.compiled})
+        for node, cache in caches.items() if not options.compiler_cache_read_only else ():
+            cache.save({target.cell for target in report.targets if target.compiled and target.node == node})
         return report
 
 
-def _restore_compiler_cache(context: BakeContext) -> FolderCache | RemoteCache | None:
-    """Restore the compiler caches of the run from their place, if it has one."""
+def _compiler_caches(context: BakeContext) -> dict[str, FolderCache | RemoteCache]:
+    """Return node → its compiler caches in the place of the run, if it has one; the engine is the node with no name."""
     place, folder = context.options.compiler_cache, context.folder / "compiler-cache"
-    if not place or not context.cache_targets:
-        return None
+    session, pins, targets = context.session, context.pins, context.cache_targets
+    if not place or not targets:
+        return {}
     if isinstance(place, Path):
-        cache: FolderCache | RemoteCache = FolderCache(
-            context.session, context.pins, context.cache_targets, folder, place, context.say
-        )
-    else:
-        from bakery.build.remote_cache import RemoteCache
-        from bakery.build.stores.store import open_store
+        return {"": FolderCache(session, pins, targets, folder, place, context.say)}
+    from bakery.build.remote_cache import RemoteCache
+    from bakery.build.stores.store import open_store
 
-        store = open_store(place, credentials(place, context.environment), str(context.engine.ca_bundle or ""))
-        cache = RemoteCache(context.session, context.pins, context.cache_targets, folder, store, context.say)
-    cache.restore()
-    return cache
+    store = open_store(place, credentials(place, context.environment), str(context.engine.ca_bundle or ""))
+    if not context.nodes:
+        return {"": RemoteCache(session, pins, targets, folder, store, context.say)}
+    pins = context.pins_on_node(targets)
+    caches: dict[str, FolderCache | RemoteCache] = {}
+    for status in context.nodes.alive:
+        node = status.node
+        caches[node.name] = RemoteCache(
+            replace(session, builder=node.builder),
+            pins,
+            tuple(target for target in targets if target.cell.platform in status.platforms),
+            folder / node.name,
+            store,
+            partial(_say_of_node, context.say, node.name),
+        )
+    return caches
+
+
+def _say_of_node(say: Callable[[str], None], node: str, text: str) -> None:
+    say(f"node {node}: {text}")
 
 
 def check(context: BakeContext) -> None:
@@ -146,8 +163,10 @@ def pin(context: BakeContext) -> None:
     if options.locked and cells:
         context.say(f"{context.plan.recipe}: comparing the materials on this machine with {context.plan.lock}")
         check_materials(session, cells, context.locked)
-    if options.compiler_cache and context.engine.nodes:
-        context.say("--compiler-cache is ignored: nodes keep their own compiler caches")
+    if isinstance(options.compiler_cache, Path) and context.engine.nodes:
+        context.say(
+            "--compiler-cache with a folder is ignored: nodes keep their own compiler caches; a store can be used"
+        )
     elif options.compiler_cache:
         context.cache_targets = compiler_cache_targets(context.plan, cells)
     targets = context.task_targets
@@ -251,8 +270,8 @@ def run(context: BakeContext, listener: Listener) -> RunReport:
     recorder = Recorder(context, schedule)
     watch = Watch(engine.nodes.fault) if engine.nodes else None
     peaks = Peaks() if is_here(engine.environment) and not engine.nodes else None
-    names = [target.name for target in context.task_targets]
-    with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:
+    board = Board({target.name: target.cell.id for target in context.task_targets}, context.times)
+    with caught() as signals, open_bakes(board, request.logs, signals, listener) as bakes:
         backend = BuildxBackend(context, bakes, caches, request, imports=_reads_layer_cache(plan))
         try:
             return run_tasks(context, backend, schedule, signals, recorder=recorder, watch=watch, peaks=peaks)

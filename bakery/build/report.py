@@ -81,7 +81,9 @@ class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
-    about several wheels together. ``incremental``: its wheels are not for a release. ``started``: when the first cell could start, in seconds since 1970.
+    about several wheels together. ``incremental``: its wheels are not for a release. ``started``: when the first cell
+    could start, in seconds since 1970. ``replaced``: wheel that had another content in the output folder → what changed
+    since; empty if unknown.
     """
 
     recipe: str
@@ -95,6 +97,7 @@ class RunReport:
     warnings: tuple[str, ...] = ()
     started: float = 0.0
     incremental: bool = False
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -147,6 +150,7 @@ class RunReport:
             "output": str(self.output),
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),
+            "replaced": dict(self.replaced),
             "failures": [
                 {
                     "cell": failure.cell,
@@ -154,6 +158,7 @@ class RunReport:
                     "details": list(failure.error.details),
                     "hint": advice(failure.error) or failure.error.hint or "",
                     "log": str(log_of(failure.error) or ""),
+                    "stage": stage_of(failure.error),
                 }
                 for failure in self.failures
             ],
@@ -323,12 +328,17 @@ def log_of(error: BakeryError) -> Path | None:
     return error.outcome.failures[0].log if isinstance(error, BakeFailure) else None
 
 
+def stage_of(error: BakeryError) -> str:
+    """Return the stage of the Dockerfile whose step failed first; empty for other failures."""
+    return error.outcome.failures[0].stage if isinstance(error, BakeFailure) else ""
+
+
 def shell_before(failure: CellFailure) -> str:
     """Return the command that opens a shell before a failed step of the project's own code; empty for other failures."""
     first = failure.error.outcome.failures[0] if isinstance(failure.error, BakeFailure) else None
     if first is None or not OWN_WORK.match(first.step):
         return ""
-    return f"a shell before that step: wheel-bakery shell {failure.cell} --at {first.stage}"
+    return f"a shell before that step: wheel-bakery shell {failure.cell} --at {stage_of(failure.error)}"
 
 
 def advice(error: BakeryError) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
+from bakery.build.buildx.board import Board, Listener
 from bakery.build.buildx.outcome import BakeOutcome
-from bakery.build.buildx.progress import Listener
 from bakery.build.processes import caught
 from bakery.build.secrets.mask import Mask
 from bakery.core.errors import InterruptedBake, OutputError
@@ -129,8 +129,8 @@ class BuildSession:
 def bake_once(request: BakeRequest, listener: Listener) -> BakeOutcome:
     """Run one bake; the outcome has its failures. Raises InterruptedBake after a signal."""
     ended: list[BakeOutcome] = []
-    names = [target.name for target in request.targets]
-    with caught() as signals, open_bakes(names, request.logs, signals, listener) as bakes:
+    board = Board({target.name: target.cell.id for target in request.targets})
+    with caught() as signals, open_bakes(board, request.logs, signals, listener) as bakes:
         bakes.start(request)
         while not ended:
             ended = [outcome for _, outcome in bakes.turn()]

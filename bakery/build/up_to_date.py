@@ -92,13 +92,16 @@ def select_cells(context: RunContext) -> None:
     """
     options = context.options
     context.wheel_of = remembered(context.plan, options.groups, options.only, context.previous)
+    context.times = {cell: record.times for cell, record in context.previous.items()}
     # The cell that builds the wheel comes along, as with wheel.abi3.
     builders = [f"{Kind.WHEEL}-{name}" for name in context.wheel_of.values()] if options.only else []
     context.targets = context.plan.select(options.groups, (*options.only, *builders))
     context.tasks = cell_tasks(context.targets)
     _read_lock(context)
     plan = context.plan
-    tree, context.stamp = context_state(context.root / plan.context, plan.context_paths(), context.ignore)
+    tree, context.stamp = context_state(
+        context.root / plan.context, plan.context_paths(), context.ignore, contents=context.contents
+    )
     keys = cell_keys(plan, tree, context.tasks.values())
     context.keys = with_lock(keys, context.locked)
     skip_finished(context)

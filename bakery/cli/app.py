@@ -14,7 +14,7 @@ import typer
 
 from bakery import __version__
 from bakery.cli.command_group import COMPLETE, PROGRAM, SETTINGS, Entry, group_of
-from bakery.cli.failures import failures
+from bakery.cli.failures import failures, without_reader
 from bakery.core.errors import InterruptedBake
 
 _TASKS = {
@@ -35,7 +35,7 @@ _TASKS = {
         "shell": Entry("Open a shell in the state before a step, with its mounts and network.", "shell:shell"),
         "logs": Entry("Print the log of the last run, or of one of its steps.", "logs:logs"),
         "report": Entry("Write the HTML page of a run: results, times, failures.", "report:report"),
-        "why": Entry("Explain what was compiled again: which file or argument differed.", "profile:why"),
+        "why": Entry("Explain which stages are built again: which file or argument changed.", "why:why"),
     },
     "Release": {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
@@ -96,6 +96,7 @@ def _root(
 def main() -> None:
     """Run the command. Every failure prints a message and sets its exit code."""
     _remove_relative_folders_from_path()
+    sys.stdout = without_reader(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
         # A terminal without "✓" shows a replacement character.
         if isinstance(stream, io.TextIOWrapper):

@@ -93,6 +93,9 @@ class BakeArguments:
     ] = False
     failed: Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")] = False
     progress: options.Progress = "auto"
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print the report of the run as JSON, in place of its table and the wheels.")
+    ] = False
     ca_bundle: options.CaBundle = None
     allow: options.Allow = None
     locked: Annotated[
@@ -169,7 +172,7 @@ class BakeArguments:
 def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
     from bakery.cli.recipes import checked, narrow, resolved
-    from bakery.cli.runs import kept_runs, print_configurations, run, this_system
+    from bakery.cli.runs import kept_runs, print_configurations, print_json, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)
     if unknown := [name for name in groups if name not in GROUPS]:
@@ -181,6 +184,8 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
             f"{' and '.join(given)} exclude each other",
             hint="--rebuild bakes all cells, --resume those that are not finished, including failed ones",
         )
+    if arguments.json_ and arguments.progress == "rawjson":
+        raise UsageError("--json and --progress rawjson both print to standard output", hint="use one of them")
     if arguments.incremental:
         _check_incremental(arguments, groups, by_cibuildwheel)
     chosen = arguments.options(groups)
@@ -198,6 +203,8 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         print_skipped(err, skipped)
         if not selected:
             say("nothing to bake")
+            if arguments.json_:
+                print_json([])
             return
     if arguments.incremental:
         from bakery.resolve.incremental import incremental
@@ -212,7 +219,16 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         # The rules judged the others when they were baked.
         checked([item for item in loaded if item[1].recipe not in kept], bake=True, builder=arguments.builder)
     cells_of, up = system if by_cibuildwheel else "", arguments.engine_up
-    run(selected, chosen, arguments.progress, arguments.ca_bundle, kept=kept, system=cells_of, engine_up=up)
+    run(
+        selected,
+        chosen,
+        arguments.progress,
+        arguments.ca_bundle,
+        kept=kept,
+        system=cells_of,
+        engine_up=up,
+        as_json=arguments.json_,
+    )
 
 
 def _check_incremental(arguments: BakeArguments, groups: tuple[str, ...], by_cibuildwheel: bool) -> None:

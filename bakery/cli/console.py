@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING
+import sys
+from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
@@ -13,19 +14,28 @@ from rich.text import Text
 from bakery.core.errors import BakeryError
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.progress import Listener
+    from bakery.build.buildx.board import Listener
 
 
-def _width() -> int | None:
-    """Return the terminal's width if COLUMNS is 0, which rich takes literally; None to let rich choose."""
+_LOG_WIDTH = 140
+"""Columns of a log: it has no width of its own, and tables with the names of wheels fit."""
+
+
+def columns_of(stream: IO[str]) -> int | None:
+    """Return the columns of what is printed on a stream; None to let rich take those of COLUMNS or the terminal."""
     columns = os.environ.get("COLUMNS", "")
-    return shutil.get_terminal_size().columns if columns.isdigit() and not int(columns[:9]) else None
+    if columns.isdigit() and int(columns[:9]):
+        return None
+    if not stream.isatty():
+        return _LOG_WIDTH
+    # rich takes 0 in COLUMNS literally.
+    return shutil.get_terminal_size().columns if columns.isdigit() else None
 
 
-out = Console(highlight=False, soft_wrap=True, width=_width())
+out = Console(highlight=False, soft_wrap=True, width=columns_of(sys.stdout))
 """Standard output, for results."""
 
-err = Console(stderr=True, highlight=False, soft_wrap=True, width=_width())
+err = Console(stderr=True, highlight=False, soft_wrap=True, width=columns_of(sys.stderr))
 """Standard error, for progress and failures."""
 
 

@@ -40,9 +40,9 @@ def coverage(
 
     from packaging.version import InvalidVersion, Version
 
-    from bakery.cli.engine import find_ca_bundle
     from bakery.cli.recipes import plans
     from bakery.cli.tables.coverage import render
+    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.engine.package_index import Index, configured, files_of, releases
     from bakery.release.coverage import AXES, project_of
     from bakery.release.coverage import coverage as compare

@@ -15,7 +15,8 @@ from bakery.cli.command_group import PlainGroup
 from bakery.cli.console import echo, echo_json, out, say
 from bakery.cli.failures import leave
 from bakery.core.errors import EngineError, UsageError
-from bakery.core.names import CA_VARIABLES, MACHINES
+from bakery.core.names import MACHINES
+from bakery.engine.ca_bundle import find_ca_bundle
 
 if TYPE_CHECKING:
     from bakery.engine.discover import EngineAddress
@@ -55,24 +56,6 @@ def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
             details = [*missing.details, *error.details]
             raise EngineError(error.message, hint=error.hint, details=details) from error
     return find(environ)
-
-
-def find_ca_bundle(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the given CA bundle, else the first one in the environment. Raises UsageError if it has no certificate."""
-    if given is not None:
-        if not _has_certificates(given):
-            raise UsageError(f"--ca-bundle {given}: expected a PEM file with certificates")
-        return given.resolve()
-    paths = (Path(environ[name]) for name in CA_VARIABLES if environ.get(name))
-    return next((path.resolve() for path in paths if _has_certificates(path)), None)
-
-
-def _has_certificates(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return b"-----BEGIN" in stream.read(1 << 20)
-    except OSError:
-        return False
 
 
 def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from bakery.core.errors import BakeryError, InterruptedBake
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 OF_THE_MACHINE = {
     errno.ENOSPC: "free some disk space",
@@ -34,10 +37,6 @@ def failures() -> Iterator[None]:
     except KeyboardInterrupt:
         _show(InterruptedBake("interrupted", hint="nothing was changed"))
         leave(InterruptedBake.exit_code)
-    except BrokenPipeError:
-        # The reader (a pager, `head`) has closed the pipe: no error.
-        sys.stderr.close()
-        leave(0)
     except Exception as error:
         if os.environ.get("BAKERY_DEBUG"):
             raise
@@ -58,6 +57,27 @@ def _show(error: BakeryError) -> None:
     from bakery.cli.console import show
 
     show(error)
+
+
+class _Output(io.FileIO):
+    """A file whose further output goes nowhere once the reader (a pager, `head`) has closed the pipe."""
+
+    def write(self, data: Buffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return memoryview(data).nbytes
+
+
+def without_reader(stream: TextIO) -> TextIO:
+    """Return a stream for standard output whose reader may leave: the command goes on, and keeps its exit code."""
+    if not isinstance(stream, io.TextIOWrapper) or stream.isatty():
+        return stream
+    raw = _Output(stream.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, line_buffering=stream.line_buffering)
 
 
 def leave(code: int) -> NoReturn:

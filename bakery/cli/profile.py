@@ -1,4 +1,4 @@
-"""``wheel-bakery profile`` and ``why``: where the time of a cell went, from the runs that are kept, without an engine."""
+"""``wheel-bakery profile``: where the time of a cell went, from the runs that are kept, without an engine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bakery.core.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from bakery.build.cell_profile import CellProfile
+    from bakery.plan.model import Plan
 
 
 def profile(
@@ -34,7 +35,7 @@ def profile(
     from bakery.build.profile_summary import trace as chrome_trace
     from bakery.cli.tables.profile import document, render
 
-    times, run, older = _chosen(cell, recipe)
+    times, run, older = times_of(*builder_of(cell, recipe))
     if older or not times.commands:
         say(f"the compile steps were cached; times are those of {run.name}" if older else "the run compiled nothing")
     used = summary(times)
@@ -53,38 +54,11 @@ def profile(
         out.print(render(times, used, helps, most))
 
 
-def why(
-    cell: Annotated[str, typer.Argument(help="A cell's id, as `wheel-bakery plan` shows it.", metavar="CELL")],
-    recipe: options.Recipes = None,
-    compiler_cache: Annotated[
-        bool, typer.Option("--compiler-cache", help="Explain what the compiler cache did not have in the last run.")
-    ] = False,
-    json: options.AsJson = False,
-) -> None:
-    """Explain what was compiled again: which file or argument differed from the last time.
-
-    Example: wheel-bakery why cp312 --compiler-cache
-    """
-    if not compiler_cache:
-        raise UsageError("say what to explain", hint=f"wheel-bakery why {cell} --compiler-cache")
-    times, run, older = _chosen(cell, recipe)
-    if older:
-        say(f"the newest run compiled nothing; these are the misses of {run.name}")
-    misses = [dict(zip(("object", "reason"), text.split(": ", 1), strict=False)) for text in times.misses]
-    if json:
-        echo_json({"cell": times.cell, "run": run.name, "misses": misses})
-        return
-    for miss in misses:
-        out.print(f"{miss['object']}\n  {miss.get('reason', '')}", markup=False, highlight=False)
-    say(f"{len(misses)} files were compiled because the compiler cache did not have them")
-
-
-def _chosen(cell: str, recipe: list[str] | None) -> tuple[CellProfile, Path, bool]:
-    """Return what `find` returns for the cell that builds a cell's wheel. Raises UsageError if there is none."""
-    from bakery.build.cell_profile import find
+def builder_of(cell: str, recipe: list[str] | None, sets: list[str] | None = None) -> tuple[Path, Plan, str]:
+    """Return the project and the plan that have a cell, and the cell that builds its wheel. Raises UsageError if none has."""
     from bakery.cli.recipes import resolved
 
-    plans = [(root, plan) for root, plan in resolved(recipe, None, Path.cwd(), dated=False)]
+    plans = [(root, plan) for root, plan in resolved(recipe, sets, Path.cwd(), dated=False)]
     chosen = [(root, plan, item) for root, plan in plans for item in plan.cells if item.id == cell]
     if not chosen:
         known = dict.fromkeys(item.id for _, plan in plans for item in plan.cells)
@@ -96,4 +70,11 @@ def _chosen(cell: str, recipe: list[str] | None) -> tuple[CellProfile, Path, boo
     builder = next(name for name, cells in plan.cells_by_builder().items() if cell in [item.id for item in cells])
     if builder != cell:
         say(f"{cell} has the wheel of {builder}")
-    return find(root, plan.recipe, builder)
+    return root, plan, builder
+
+
+def times_of(root: Path, plan: Plan, cell: str) -> tuple[CellProfile, Path, bool]:
+    """Return what `cell_profile.find` returns. Raises UsageError if no kept run has times of the cell."""
+    from bakery.build.cell_profile import find
+
+    return find(root, plan.recipe, cell)

@@ -93,6 +93,7 @@ def rules(json: options.AsJson = False) -> None:
 
 def explain(
     rule: Annotated[str, typer.Argument(help="The name of a rule, from `wheel-bakery rules`.", metavar="RULE")],
+    json: options.AsJson = False,
 ) -> None:
     """Explain a rule: what must hold, why, how to fix it, and the source.
 
@@ -108,7 +109,10 @@ def explain(
         near = get_close_matches(rule, by_id, n=1)
         hint = f"did you mean {near[0]}?" if near else "`wheel-bakery rules` lists all rules"
         raise UsageError(f"unknown rule {rule[:60]!r}", hint=hint)
-    out.print(report.explanation(by_id[rule]))
+    if json:
+        echo_json(report.rule_json(by_id[rule]))
+    else:
+        out.print(report.explanation(by_id[rule]))
 
 
 def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from bakery.cli.console import echo, err, out, progress_display, say, show
+from bakery.cli.console import echo, echo_json, err, out, progress_display, say, show
 from bakery.core.errors import BakeryError, EngineError, InterruptedBake
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def run(
     kept: Mapping[str, RunReport] = MappingProxyType({}),
     system: str = "",
     engine_up: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Build every plan, one after the other, print each report, and judge all reports together.
 
@@ -69,10 +70,12 @@ def run(
             show(error)
             report = refused(root, plan, options, error)
         reports.append(report)
-        _print_report(report, progress)
+        _print_report(report, progress, as_json=as_json)
         if report.stopped or (report.failures and not options.keep_going):
             break
     _write_step_summary(reports)
+    if as_json:
+        print_json(reports)
     if not any(report.targets for report in reports):
         say("no cell failed in the last run: nothing to bake")
     if failure := conclusion(reports):
@@ -99,7 +102,7 @@ def _bake(builder: str | None, progress: str, ca_bundle: Path | None, engine_up:
 def _cibuildwheel(progress: str, ca_bundle: Path | None, system: str) -> Build:
     """Return the function that builds a plan's cells of a system with cibuildwheel."""
     from bakery.build.cibuildwheel.run import Host, build_plan
-    from bakery.cli.engine import find_ca_bundle
+    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.engine.discover import find
 
     environment = {**os.environ, **(find(os.environ).environment if system == "linux" else {})}
@@ -134,8 +137,15 @@ def _say_skipped_systems(plans: Plans) -> None:
             say(f"{plan.recipe}: skipping {len(plan.cibuildwheel_cells)} cells for {names}: run the same command there")
 
 
-def _print_report(report: RunReport, progress: str) -> None:
-    """Print the table of a run, and the wheels that it published."""
+def print_json(reports: Sequence[RunReport]) -> None:
+    """Print the reports of a run as one JSON document, with the path of each one's folder."""
+    echo_json({"runs": [{**report.to_json(), "state": str(report.state)} for report in reports]})
+
+
+def _print_report(report: RunReport, progress: str, *, as_json: bool) -> None:
+    """Print the table of a run, and the wheels that it published; nothing if all reports are printed as JSON."""
+    if as_json:
+        return
     if progress != "quiet" and report.is_kept:
         say(f"{report.recipe}: {_up_to_date(report)}; --rebuild bakes anyway")
     elif progress != "quiet":
@@ -143,11 +153,15 @@ def _print_report(report: RunReport, progress: str) -> None:
 
         err.print(render(report))
         if (page := report.state / "report.html").is_file():
-            say(f"report: {page}")
+            say(f"report: {_from_here(page)}")
     for target in report.targets:
         for wheel in target.wheels if progress != "rawjson" else ():
-            is_below = wheel.path.is_relative_to(Path.cwd())
-            echo(str(wheel.path.relative_to(Path.cwd()) if is_below else wheel.path))
+            echo(str(_from_here(wheel.path)))
+
+
+def _from_here(path: Path) -> Path:
+    """Return a path as people read it: from the working directory, if it is below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _up_to_date(report: RunReport) -> str:

@@ -16,8 +16,15 @@ from bakery.core.errors import UsageError
 def shell(
     cell: Annotated[str, typer.Argument(help="A cell's id, as `wheel-bakery plan` shows it.", metavar="CELL")],
     at: Annotated[
-        str, typer.Option("--at", help="The stage: the shell is opened before its last command.", metavar="STAGE")
-    ] = "compile",
+        str,
+        typer.Option(
+            "--at",
+            help="The stage: the shell is opened before its last command. Default: the one that failed when the cell was "
+            "baked last; compile, if none failed.",
+            metavar="STAGE",
+            show_default=False,
+        ),
+    ] = "",
     recipe: options.Recipes = None,
     set_: options.Sets = None,
     allow: options.Allow = None,
@@ -29,8 +36,9 @@ def shell(
 
     Example: wheel-bakery shell cp312 --at compile
     """
+    from bakery.build.kept_logs import failed_stage
     from bakery.build.options import Options
-    from bakery.build.step_shell import open_shell
+    from bakery.build.step_shell import open_shell, stages
     from bakery.cli.engine import open_engine
     from bakery.cli.recipes import checked, resolved
 
@@ -42,10 +50,14 @@ def shell(
             f"{'several recipes have' if found else 'no recipe has'} a cell {cell}",
             hint="choose one with --recipe" if found else f"cells are {', '.join(known)}",
         )
+    root, plan, chosen = found[0]
+    if not at:
+        failed = failed_stage(root, plan.recipe, cell)
+        at = failed if failed in stages(plan, chosen) else "compile"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a shell needs a terminal", hint=f"wheel-bakery logs {cell} --step {at}")
-    root, plan, chosen = found[0]
     checked([(root, plan)], bake=True, builder=builder)
     engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
+    say(f"the state before the last command of {at}")
     say("press Up for the step's command; `exit` leaves the shell, and a second one the debugger of buildx")
     open_shell(root, plan, chosen, at, Options(("wheel",), allow=tuple(allow or ()), builder=builder), engine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,6 +80,7 @@ def verify(
     Example: wheel-bakery verify dist/
     """
     from bakery.cli.recipes import plans
+    from bakery.cli.tables.size import total
     from bakery.engine.paths import engine_paths
     from bakery.release.verify import verify as check
 
@@ -86,8 +88,10 @@ def verify(
     selected = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
-    number = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu)
-    echo(f"{number} wheels: complete and as planned")
+    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu)
+    echo(f"{release.wheels} wheels: complete and as planned")
+    for project in release.projects:
+        echo(total(project))
 
 
 def gpu_test(
@@ -179,13 +183,20 @@ def variants(
     dialect: Annotated[
         str, typer.Option("--format", help="Format of variant.json: uv, or pep825 (the strict one of the standard).")
     ] = "uv",
+    recipe: options.Recipes = None,
+    set_: options.Sets = None,
 ) -> None:
     """Package wheels again as wheel variants (PEP 825), with the CUDA release and the GPUs that the audit reads in them.
+
+    Labels and properties of [wheel.variants] in the recipe come first; what the wheel does not have is refused.
 
     Example: wheel-bakery variants dist/ --output dist/variants
     """
     from bakery.audit.variant import dialects
+    from bakery.cli.recipes import plans
     from bakery.core.text import printable
+    from bakery.recipe.files import find_table
+    from bakery.release.declared_variants import declared_variants
     from bakery.release.variants import make_variants
 
     files = _wheel_files(wheels)
@@ -193,7 +204,9 @@ def variants(
         raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="build some with `wheel-bakery wheel`")
     if dialect not in dialects():
         raise UsageError(f"--format: expected {' or '.join(dialects())}, got {dialect!r}")
-    for path in make_variants(files, output, Path.cwd(), dialect):
+    has_recipe = recipe or find_table(Path.cwd(), Path.cwd())
+    declared = [declared_variants(plan, files) for _, plan in (plans(recipe, set_) if has_recipe else ())]
+    for path in make_variants(files, output, Path.cwd(), dialect, ChainMap(*declared)):
         echo(printable(str(path)))
 
 
@@ -216,8 +229,8 @@ def index(
     import tempfile
     from datetime import UTC, datetime
 
-    from bakery.cli.engine import find_ca_bundle
     from bakery.core.text import printable
+    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.release.index.fetch import take
     from bakery.release.index.store import NewWheel
     from bakery.release.index.store import extend as add

@@ -20,6 +20,13 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
+def about(seconds: float) -> str:
+    """Return seconds roughly, as an estimate: ``5 s``, ``90 s``, ``4 min`` or ``1.5 h``."""
+    if seconds < 92.5:
+        return f"{max(5, round(seconds / 5) * 5)} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def seconds_of(text: str, what: str) -> float:
     """Return the seconds of ``90m``, ``8h``, ``1h30m``, ``2d`` or ``45.5s``.
 

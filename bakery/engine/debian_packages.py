@@ -158,7 +158,6 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
             root = Path(scratch) / "root"
             root.mkdir()
             debs = _download(Path(scratch), bundle, suite, progress)
-            progress(f"unpacking {len(debs)} packages")
             for deb in debs:
                 _run(["dpkg-deb", "-x", str(deb), str(root)])
             digests = {deb.name: file_sha256(deb) for deb in debs}
@@ -175,11 +174,11 @@ def bundle_key(bundle: Bundle, suite: str, machine: str) -> str:
 
 
 def _download(scratch: Path, bundle: Bundle, suite: str, progress: Progress) -> list[Path]:
-    progress("reading package lists")
+    first, *others = (*bundle.newer, *bundle.packages)
+    progress(f"downloading {first}" + (f" and {len(others)} more packages" if others else ""))
     mirror = machine_mirror(suite)
     options = _private_state(scratch, mirror, suite, newer=bool(bundle.newer))
     _run(["apt-get", *options, "--error-on=any", "update"])
-    progress("downloading " + " ".join((*bundle.newer, *bundle.packages)))
     packages = [f"{name}/{NEWER_SUITE}" for name in bundle.newer] + list(bundle.packages)
     _run(["apt-get", *options, "download", *packages], cwd=scratch / "debs")
     return sorted(scratch.glob("debs/*.deb"))

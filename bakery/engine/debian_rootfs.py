@@ -161,7 +161,6 @@ def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Prog
     except (OSError, tarfile.TarError, ValueError, KeyError) as error:
         raise UnavailableError(f"{image} is damaged: {error}", hint="delete it and try again") from error
     if not inspect(env, name, arch):
-        progress(f"loading {name}")
         _docker(Engine(env), "load", "--quiet", "--input", str(image))
     return name
 
@@ -206,14 +205,13 @@ def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progres
     """
     tool = debian_packages.unpack_bundle(paths, MMDEBSTRAP, progress, lambda _root, _final: None)
     mirror = debian_packages.machine_mirror(debian_packages.machine_suite())
-    progress(f"reading {suite}'s release files")
+    takes = "about half a minute" if arch == debian_packages.architecture() else "some minutes, by emulation"
+    progress(f"making a Debian {suite} base for {arch} ({takes})")
     dates = release_dates(scratch, mirror, suite)
     epoch = max(dates.values())
     sources, rootfs, image = (scratch / name for name in ("debian.sources", "rootfs.tar", "image.tar"))
     sources.write_text(sources_text(mirror, suite, list(dates)))
     tree = _extra_files(scratch)
-    takes = "about half a minute" if arch == debian_packages.architecture() else "some minutes, by emulation"
-    progress(f"making a Debian {suite} base for {arch} ({takes})")
     _mmdebstrap(tool, scratch, [*_arguments(tool, arch, sources, tree), suite, str(rootfs), str(sources)], epoch)
     oci_archive.write_image(rootfs, image, repository=REPOSITORY, tag=f"{suite}-{arch}", arch=arch, epoch=epoch)
     return image

@@ -26,14 +26,9 @@ from bakery.engine.paths import EnginePaths, engine_paths
 from bakery.engine.private_engine_files import ENGINE_BUNDLE, Prefix, link_programs
 from bakery.plan.values import Json
 
-CACHE_POLICY: dict[str, Json] = {
-    "all": True,
-    "reservedSpace": "5GB",
-    "maxUsedSpace": "30GB",
-    "minFreeSpace": "5GB",
-}
-"""The limits of the build cache: one rule for everything. The engine's default first rule drops cache mounts
-(compiler caches) beyond about 4 GiB and after two days, whatever defaultKeepStorage says."""
+GB = 10**9
+MIN_CACHE_GB = 30
+"""The build cache may use this much on any disk."""
 
 START_TIMEOUT_S = 120.0
 _SLOW_CONTAINERD = "timeout waiting for containerd to start"
@@ -135,24 +130,40 @@ def start(prefix: Prefix, progress: Progress, environ: Mapping[str, str] | None 
 def _write_configuration(paths: EnginePaths, prefix: Prefix) -> None:
     paths.run.mkdir(parents=True, exist_ok=True)
     paths.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    paths.config.write_text(json.dumps(daemon_configuration(paths, prefix), indent=2) + "\n")
+    disk = shutil.disk_usage(paths.data).total
+    paths.config.write_text(json.dumps(daemon_configuration(paths, prefix, disk), indent=2) + "\n")
     paths.client.mkdir(parents=True, exist_ok=True)
     settings = {"cliPluginsExtraDirs": [str(prefix.plugins)]}
     (paths.client / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
 
 
-def daemon_configuration(paths: EnginePaths, prefix: Prefix) -> dict[str, Json]:
-    """Return the engine's daemon.json."""
+def daemon_configuration(paths: EnginePaths, prefix: Prefix, disk: int) -> dict[str, Json]:
+    """Return the engine's daemon.json; ``disk``: the bytes of its disk."""
     return {
         "data-root": str(paths.data / "docker"),
         "exec-root": str(paths.exec_root),
         "pidfile": str(paths.pid_file),
         "hosts": [f"unix://{paths.socket}"],
         "features": {"containerd-snapshotter": True},
-        "builder": {"gc": {"enabled": True, "policy": [CACHE_POLICY]}},
+        "builder": {"gc": {"enabled": True, "policy": cache_policy(disk)}},
         "init-path": str(prefix.bin / "docker-init"),
         "userland-proxy-path": str(prefix.bin / "docker-proxy"),
     }
+
+
+def cache_policy(disk: int) -> list[Json]:
+    """Return the limits of the build cache on a disk of so many bytes: layers go first, then everything.
+
+    A CUDA cell with torch takes about 20 GB. When the cache is over its limit, BuildKit removes what was used least often,
+    which is the compiler cache of a new project. The engine's default rules, too, drop cache mounts first, beyond about
+    4 GiB and after two days.
+    """
+    layers = max(MIN_CACHE_GB * GB, disk * 3 // 10)
+    rule: dict[str, Json] = {"reservedSpace": "5GB", "minFreeSpace": "5GB"}
+    return [
+        {**rule, "filter": ["type=regular"], "maxUsedSpace": str(layers)},
+        {**rule, "all": True, "maxUsedSpace": str(layers * 3 // 2)},
+    ]
 
 
 def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> int:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
+from bakery.build.buildx.board import Board, Listener
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
-from bakery.build.buildx.progress import Listener
 from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
 from bakery.build.processes import caught
 from bakery.build.publish import check_output, holds, publish
@@ -184,8 +184,8 @@ class _Run:
         outputs = {_output(self.plan, cell) for cell in self.cells}
         others = [entry for path, entry in self.journal.items() if path not in outputs and Path(path).exists()]
         self._new_journal = open_journal(self.options.state, JOURNAL, others)
-        names = [name for name, _ in self._waiting]
-        with caught() as signals, open_bakes(names, self.state / "logs", signals, listener) as bakes:
+        board = Board({name: name for name, _ in self._waiting})
+        with caught() as signals, open_bakes(board, self.state / "logs", signals, listener) as bakes:
             while (self._waiting or self._running) and not (signals.arrived and not self._running):
                 while self._waiting and not signals.arrived and len(self._running) < _PARALLEL:
                     name, cells = self._waiting.pop(0)

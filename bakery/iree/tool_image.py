@@ -11,7 +11,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.build.buildx.progress import Listener
+from bakery.build.buildx.board import Listener
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import stale
 from bakery.build.lock.model import Materials

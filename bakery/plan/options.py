@@ -105,6 +105,8 @@ class Audit:
         abi3: the lowest Python of stable-ABI wheels; empty for none.
         max_size_mb: the largest wheel in MB (10⁶ bytes); 0 for PyPI's limit.
         torch_abi: the oldest torch of wheels that keep to its stable ABI; empty for none.
+        variant_label: the label of wheel variants; empty for one that names the properties.
+        variant_properties: (``namespace :: feature``, value) that replace what the audit reads.
     """
 
     name: str
@@ -118,6 +120,8 @@ class Audit:
     abi3: str = ""
     torch_abi: str = ""
     max_size_mb: int = 0
+    variant_label: Value = ("",)
+    variant_properties: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

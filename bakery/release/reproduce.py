@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bakery import __version__
 from bakery.audit.difference import Difference, differences
-from bakery.build.buildx.progress import Listener
+from bakery.build.buildx.board import Listener
 from bakery.build.context_files import files, tree_hash
 from bakery.build.lock.failure import LockFailure
 from bakery.build.options import Options, PinnedMaterials

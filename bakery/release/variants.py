@@ -6,14 +6,15 @@ import base64
 import hashlib
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.audit.auditor import audit_in_worker
 from bakery.audit.finding import Finding, Severity
 from bakery.audit.limits import OverLimit
 from bakery.audit.metadata import read_metadata
-from bakery.audit.variant import FILE, BadVariant, derive, label_of, write
+from bakery.audit.variant import FILE, BadVariant, declare, derive, is_label, label_of, write
 from bakery.audit.zips import ZIP_ERRORS, open_zip
 from bakery.build.publish import publish
 from bakery.core.errors import AuditError, OutputError
@@ -23,8 +24,25 @@ from bakery.core.wheel_names import split_label
 _CHUNK = 1 << 20
 
 
-def make_variants(wheels: Sequence[Path], output: Path, root: Path, dialect: str) -> tuple[Path, ...]:
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a recipe says of a wheel's variant: its label, empty for one that names the properties; and ``namespace ::
+    feature`` → values."""
+
+    label: str = ""
+    properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def make_variants(
+    wheels: Sequence[Path],
+    output: Path,
+    root: Path,
+    dialect: str,
+    declared: Mapping[Path, Declared] | None = None,
+) -> tuple[Path, ...]:
     """Write a variant of each wheel into a folder, and return their paths. ``dialect`` is one of `dialects`.
+
+    ``declared`` has labels and properties in place of those that the audit reads.
 
     Raises AuditError if a wheel or its variant does not pass the audit, or if two variants have one name, and
     OutputError if a file cannot be written. Then nothing is written.
@@ -39,7 +57,7 @@ def make_variants(wheels: Sequence[Path], output: Path, root: Path, dialect: str
     with scratch as folder:
         for wheel in wheels:
             try:
-                variant = _package(wheel, Path(folder), dialect)
+                variant = _package(wheel, Path(folder), dialect, (declared or {}).get(wheel, Declared()))
             except BadVariant as reason:
                 problems.append(f"{wheel.name}: {reason}")
                 continue
@@ -71,14 +89,18 @@ def _record(wheel: Path) -> set[tuple[str, str]]:
     return {(row.path, row.digest) for row in rows}
 
 
-def _package(wheel: Path, folder: Path, dialect: str) -> Path:
+def _package(wheel: Path, folder: Path, dialect: str, declared: Declared) -> Path:
     """Write the variant of a wheel and audit it. Raises BadVariant with what is wrong."""
     if split_label(wheel.name)[1]:
         raise BadVariant("it is a variant already; name the plain wheel")
     report = audit_in_worker(wheel)
     _refuse(report.findings)
-    properties = derive(report.objects)
-    label = label_of(properties)
+    properties = declare(derive(report.objects), declared.properties)
+    label = (properties and declared.label) or label_of(properties)
+    if not is_label(label):
+        raise BadVariant(
+            f"wheel.variants.label: {label[:100]!r} is no label; write lower-case letters, digits, _ and dots"
+        )
     target = folder / f"{wheel.name.removesuffix('.whl')}-{label}.whl"
     if target.exists():
         return target

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename
@@ -20,17 +21,28 @@ from bakery.core.wheel_names import parse_wheel_name, split_label
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.release.gpu_record import gpu_fault
+from bakery.release.size import LIMIT_HINT, ProjectSize, by_project, limit_of, uploaded
 from bakery.release.variants import other_files
 from bakery.resolve.rules.device import device_promises
 
 
-def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False) -> int:
-    """Check a set of wheels with different names; return their number. ``cache`` is the folder of audit results.
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A set of wheels that is as planned: the number of its wheels, and the size of each project's wheels."""
+
+    wheels: int
+    projects: tuple[ProjectSize, ...]
+
+
+def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False) -> Release:
+    """Check a set of wheels with different names; return what it has. ``cache`` is the folder of audit results.
 
     With ``gpu``, each wheel of a recipe with ``test.gpu`` must have a record of a passed test on a GPU.
-    Raises AuditError with all missing wheels, failed audits and wheels that are in no plan.
+    Raises AuditError with all missing wheels, failed audits, wheels that are in no plan, and projects whose wheels take
+    more space than their index gives them.
     """
     problems: list[str] = []
+    sizes: list[ProjectSize] = []
     left: list[Path] = []
     variants: list[Path] = []
     for path in wheels:
@@ -53,14 +65,36 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
                 faults = [*_faults(path, expectation, cache), *_recorded_faults(path, others)]
                 faults += filter(None, [gpu_fault(plan, path)] if gpu else [])
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
+        sizes += _size(plan, [path for matched in found.values() for path in matched], variants)
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]
-    if problems:
+    projects = by_project(sizes)
+    too_large = [fault for project in projects if (fault := project.fault)]
+    if problems or too_large:
         raise AuditError(
-            f"the {len(wheels)} wheels are not the set that is planned: {len(problems)} problems",
-            details=problems,
-            hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells",
+            f"the {len(wheels)} wheels are not the set that is planned: {len(problems + too_large)} problems"
+            if problems
+            else "the release is too large",
+            details=[*problems, *too_large],
+            hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells"
+            if problems
+            else LIMIT_HINT,
         )
-    return len(wheels)
+    return Release(len(wheels), projects)
+
+
+def _size(plan: Plan, planned: Sequence[Path], variants: Iterable[Path]) -> Iterable[ProjectSize]:
+    """Yield the size of the wheels of a plan, with their variants; nothing if it has no wheels."""
+    if planned:
+        names = {path.name for path in planned}
+        size = _bytes(planned)
+        labelled = _bytes(path for path in variants if split_label(path.name)[0] in names)
+        project = str(parse_wheel_name(planned[0].name)[0])
+        yield ProjectSize(project, size + labelled, uploaded(plan, size) + labelled, limit_of(plan))
+
+
+def _bytes(paths: Iterable[Path]) -> int:
+    # The audit reports a link to nothing.
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
 def _wrong_variants(variants: Sequence[Path], plain: Sequence[Path], cache: Path) -> list[str]:

@@ -124,6 +124,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
         ci=workflow_settings(settings) if recipe.ci else None,
         lock=lock,
+        max_project_mb=size_mb(limit) if (limit := settings.text("wheel.max-project-size")) else 0,
     )
 
 
@@ -161,6 +162,8 @@ def _audit(settings: Settings) -> Audit:
         abi3=settings.text("wheel.abi3"),
         torch_abi=settings.text("wheel.torch-abi"),
         max_size_mb=size_mb(limit) if (limit := settings.text("wheel.max-size")) else 0,
+        variant_label=parse_value(settings.text("wheel.variants.label")),
+        variant_properties=settings.pairs("wheel.variants.properties"),
     )
 
 

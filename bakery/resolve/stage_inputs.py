@@ -223,6 +223,10 @@ def compile_step(
                 ccache_env = (*ccache_env, ("CMAKE_CUDA_COMPILER_LAUNCHER", literal(SCCACHE)))
     # What the recipe sets replaces Bakery's own.
     variables = dict((*ccache_env, *environment, *settings.pairs(f"{table}.environment")))
+    if mode := settings.text("builder.device-compression"):
+        # nvcc takes the last one of an option, so the key wins over a flag that the environment has, too.
+        flags = variables.get("NVCC_APPEND_FLAGS")
+        variables["NVCC_APPEND_FLAGS"] = (*((*flags, " ") if flags else ()), f"--compress-mode={mode}")
     command = Command((*compiler_prefix(settings), *words), tuple(variables.items()))
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
     commands = (*first, command, *ccache_report, *after)

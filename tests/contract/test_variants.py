@@ -13,15 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from elfs import shared_object
+from elfs import level_note, shared_object
 from fatbins import for_archs
 from servers import Plain, served
+from typer.testing import CliRunner
 from variantlib.commands.generate_index_json import generate_index_json
 from variantlib.commands.make_variant import make_variant
 from wheels import EXTENSION, write_wheel
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.variant import dialects
+from bakery.cli.app import app
 from bakery.core.errors import AuditError, OutputError
 from bakery.release.index.store import NewWheel, extend
 from bakery.release.variants import make_variants
@@ -72,6 +74,41 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
 def variants(wheels: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     folder = tmp_path_factory.mktemp("variants")
     return make_variants(wheels, folder, folder, "uv")
+
+
+@pytest.mark.parametrize(
+    ("table", "label", "said"),
+    [
+        ('label = "cu${CUDA_TAG}"\n', "cu128", ""),
+        ('[wheel.variants.properties]\n"nvidia :: cuda_version_lower_bound" = "12.9"\n', "cu12.9_80_90_90v", ""),
+        ('[wheel.variants.properties]\n"nvidia :: sm_arch" = ["80_real", "100_real"]\n', "", "claims sm_arch 100_real"),
+        (
+            '[wheel.variants.properties]\n"nvidia :: cuda_version_lower_bound" = "12.0"\n',
+            "",
+            "needs a driver for CUDA 12.8",
+        ),
+        ('[wheel.variants.properties]\n"x86_64 :: level" = "v3"\n', "", "-march=x86-64-v3 -mneeded"),
+        ('[wheel.variants.properties]\n"x86_64 :: size" = "v3"\n', "", "unknown feature 'size'"),
+    ],
+)
+def test_a_recipe_declares_labels_and_properties(
+    table: str, label: str, said: str, wheels: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    (tmp_path / "bakery.toml").write_text(
+        f'name = "demo"\nmatrix.python = ["{python}"]\nbuilder.toolkit = "cuda"\nvariables.CUDA_VERSION = "12.8.1"\n'
+        f'wheel.naming.build-tag = "1cu128"\n[wheel.variants]\n{table}'
+    )
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["variants", str(wheels[0]), "-o", "out"], env={"COLUMNS": "400"})
+    names = [path.name for path in tmp_path.glob("out/*.whl")]
+    if label:
+        assert done.exit_code == 0, done.output
+        assert names == [f"{wheels[0].stem}-{label}.whl"]
+    else:
+        assert names == []
+        assert isinstance(done.exception, AuditError)
+        assert said in str(done.exception.details)
 
 
 def members(path: Path) -> dict[str, bytes]:
@@ -187,3 +224,20 @@ def test_verify_compares_a_variant_with_its_plain_wheel(
         # Without a plan, the plain wheel itself is always refused.
         faults = [text for text in caught.value.details if text.startswith(variants[0].name)]
         assert [fault in text for text in faults] == ([True] if fault else [])
+
+
+def test_uv_reads_levels_of_x86_64(tmp_path: Path) -> None:
+    python, abi, platform = TAG.split("-")
+    module = EXTENSION.replace("cpython-311", PYTHON.replace("cp", "cpython-"))
+    wheels = []
+    for tag, sections in (("1v2", {".note.gnu.property": level_note(2)}), ("2v1", {})):
+        text = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {python}-{abi}-{platform}\nBuild: {tag}\n"
+        code = {module: shared_object(sections=sections)}
+        wheels.append(write_wheel(tmp_path, TAG, code, filename=f"demo-1.0-{tag}-{TAG}.whl", wheel=text))
+    variants = make_variants(wheels, tmp_path / "variants", tmp_path, "uv")
+    assert [path.stem.rpartition("-")[2] for path in variants] == ["x86v2", NULL]
+    extend(tmp_path / "site", [NewWheel(path, NOW) for path in (wheels[1], *variants)], NOW)
+    with served(tmp_path / "site", Plain) as (url, _):
+        found = chosen_by_uv(f"{url}/simple/", tmp_path / "target", "", "", "--preview-features", "wheel-variants")
+    # A machine of the first level would take the other one.
+    assert found == (variants[0].name if "sse4_2" in Path("/proc/cpuinfo").read_text() else variants[1].name)

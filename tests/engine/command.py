@@ -9,9 +9,11 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import forking
 
 from bakery.build.records.buildkit import FOLDER
 from bakery.build.run_folders import state_folder
@@ -73,9 +75,7 @@ class Done:
         logs = "".join(path.read_text() for path in sorted((self.runs[run] / "logs").glob("*.log")))
         # A step's title, what it printed, and how it ended.
         found = re.findall(r"(?ms)^# (\[[^\n]+\] RUN [^\n]*)\n(.*?)(?=^# \[|^# exporting|\Z)", logs)
-        # BuildKit stops computing the key of a step whose result it meanwhile found by another key.
-        unused = ("# CACHED", "# failed to calculate checksum")
-        return [title for title, rest in found if not rest.startswith(unused)]
+        return [title for title, rest in found if not rest.startswith("# CACHED")]
 
 
 BAKING = ("wheel", "test", "full", "dev", "bake")
@@ -83,14 +83,20 @@ CHOOSES = ("--rebuild", "--resume", "--failed", "--if-changed")
 """Options that say which cells are baked; ``--if-changed`` stands for the default."""
 
 
+DISPLAY = {"BAKERY_PROGRESS": "plain", "COLUMNS": "200"}
+
+
+def _arguments(words: Sequence[str]) -> list[str]:
+    bakes = words[0] in BAKING and not set(CHOOSES).intersection(words)
+    return [word for word in (*words, *["--rebuild"] * bakes) if word != "--if-changed"]
+
+
 def start(folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start ``python -m bakery`` in a folder, in a session of its own. What bakes also bakes cells that are up to date."""
-    if words[0] in BAKING and not set(CHOOSES).intersection(words):
-        words = (*words, "--rebuild")
     return subprocess.Popen(
-        [sys.executable, "-m", "bakery", *(word for word in words if word != "--if-changed")],
+        [sys.executable, "-m", "bakery", *_arguments(words)],
         cwd=folder,
-        env={**os.environ, "BAKERY_PROGRESS": "plain", "COLUMNS": "200", **(environment or {})},
+        env={**os.environ, **DISPLAY, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -107,9 +113,12 @@ def finish(child: subprocess.Popen[str], folder: Path, began: float, timeout_s: 
         child.terminate()
         out, err = child.communicate(timeout=60)
         raise AssertionError(f"not done within {timeout_s:g} s\n{err[-4000:]}") from None
-    done = Done(folder, child.pid, child.returncode, out, err, time.monotonic() - began)
+    return _ended(Done(folder, child.pid, child.returncode, out, err, time.monotonic() - began))
+
+
+def _ended(done: Done) -> Done:
     # Of bakery's own; what a build step prints is indented.
-    assert not re.search(r"(?m)^Traceback ", err), err
+    assert not re.search(r"(?m)^Traceback ", done.err), done.err
     return done
 
 
@@ -120,9 +129,17 @@ def bakery(
     environment: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Done:
-    """Run ``python -m bakery`` in a folder; it must end with ``code`` and without a traceback."""
+    """Run the command in a folder, as ``python -m bakery``; it must end with ``code`` and without a traceback."""
     began = time.monotonic()
-    done = finish(start(folder, *words, environment=environment), folder, began, timeout_s)
+    variables = {**DISPLAY, **(environment or {})}
+    if forking.starts_alike(variables):
+        try:
+            ended = forking.run(_arguments(words), folder, {**os.environ, **variables}, timeout_s)
+        except TimeoutError as error:
+            raise AssertionError(f"not done within {timeout_s:g} s\n{str(error)[-4000:]}") from None
+        done = _ended(Done(folder, *ended, time.monotonic() - began))
+    else:
+        done = finish(start(folder, *words, environment=environment), folder, began, timeout_s)
     assert done.code == code, f"exit code {done.code}, not {code}\n{done.err[-6000:]}"
     return done
 

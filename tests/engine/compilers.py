@@ -93,7 +93,8 @@ def slow_project(folder: Path, token: str, cells: int, files: int, rounds: int, 
     """Write a project of which each cell compiles its own objects; ``token`` makes them new to every cache."""
     names = [f"f{number}" for number in range(cells)]
     recipe = RECIPE.replace("@", ", ".join(f'"{name}"' for name in names))
-    extension(folder, recipe, SOURCE, setup=SETUP.replace("@JOBS@", str(jobs)).replace("TOKEN", token))
+    core = f"{SOURCE}extern const char fresh[];\nconst char fresh[] = FRESH;\n"
+    extension(folder, recipe, core, setup=SETUP.replace("@JOBS@", str(jobs)).replace("TOKEN", token))
     sources = ["src/core.cpp", *(f"src/slow{number}.cpp" for number in range(files))]
     for number, source in enumerate(sources[1:]):
         # The preprocessor knows the cell, so the object of one is no hit in another.

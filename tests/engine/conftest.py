@@ -18,9 +18,9 @@ from command import shell
 from gitserver import repository as served_repository
 from registry import NEEDED, Pushed, push
 
-from bakery.cli.engine import find_ca_bundle
 from bakery.core.errors import EngineError
 from bakery.engine import debian_rootfs
+from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
 
 collect_ignore = ["shaped"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bakery.build.buildx.bake import BakeRequest, Bakes
+from bakery.build.buildx.board import Board, Listener
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
-from bakery.build.buildx.progress import Board, Listener
 from bakery.build.processes import Children, caught
 from bakery.core.errors import InterruptedBake
 
@@ -17,7 +17,7 @@ def bake(request: BakeRequest) -> BakeOutcome:
         BakeFailure: a target failed, or the time was over.
         InterruptedBake: a signal ended the bake.
     """
-    board = Board([target.name for target in request.targets])
+    board = Board({target.name: target.cell.id for target in request.targets})
     with caught() as signals, LogFiles(request.logs) as logs, Children(signals) as children:
         bakes = Bakes(children, logs, board, Listener())
         bakes.start(request)

@@ -23,8 +23,8 @@ from typing import Any
 
 from command import ROOT, Done, bakery
 
-from bakery.cli.engine import find_ca_bundle
 from bakery.engine import debian_rootfs
+from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
 from bakery.engine.package_index import configured
 from bakery.toolchains.programs.packages import sdist

@@ -10,7 +10,7 @@ from command import bakery, shell
 from projects import pure
 from registry import Pushed, push
 
-from bakery.cli.engine import find_ca_bundle
+from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.toolchains.facts import pinned_images
 
 CUDA = "13.0.3"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import stores
 from command import Done, bakery, digests, finish, start
 from farm import EngineNode, engine_nodes, free_port, table
-from projects import flavours
+from projects import SOURCE, extension, flavours
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")]
 
@@ -74,6 +76,22 @@ def test_cells_are_spread_and_the_same(tmp_path: Path, nodes: list[EngineNode], 
     assert {item["node"]: item["up"] for item in listed} == {"one": True, "two": True, "three": True, "absent": False}
     assert all(item["platforms"] == ["linux/amd64"] and item["slots"] == 1 for item in listed if item["up"])
     assert "removed 4 builders of buildx" in bakery(folder, "builders", "rm", "farm", environment=environment).out
+
+
+@pytest.mark.proof
+def test_nodes_share_objects_in_a_store(tmp_path: Path, nodes: list[EngineNode], environment: dict[str, str]) -> None:
+    recipe = 'name = "tiny"\n[matrix]\npython = ["3.11"]\n'
+    folder = extension(tmp_path / "project", recipe, f'extern "C" const char fresh[] = "{uuid.uuid4()}";\n{SOURCE}')
+    with stores.redis(tmp_path) as store:
+        there = {**environment, **store, "BAKERY_CACHE_KEY": uuid.uuid4().hex}
+        counts = []
+        for node in nodes[:2]:
+            (folder / "bakery.toml").write_text(recipe + table([node], slots=1))
+            done = bakery(folder, "wheel", "--builder", "farm", environment=there)
+            (result,) = done.results().values()
+            counts.append((result["node"], result["compiler_cache"]))
+    assert counts == [("one", {"compilations": 1, "hits": 0}), ("two", {"compilations": 1, "hits": 1})]
+    assert "node two: compiler cache: 2 objects" in done.err
 
 
 def test_no_node_that_answers(tmp_path: Path, environment: dict[str, str]) -> None:

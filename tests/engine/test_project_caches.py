@@ -17,7 +17,7 @@ from command import ROOT, Done, bakery
 from projects import SOURCE, extension
 
 from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.progress import Listener
+from bakery.build.buildx.board import Listener
 from bakery.build.session import bake_once
 from bakery.core.names import Kind
 from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 import stores
 from command import Done, bakery, digests
+from farm import EngineNode, engine_nodes
 from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
@@ -23,6 +26,14 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     kind = {"redis": stores.redis, "s3": stores.s3}[request.param]
     with kind(tmp_path_factory.mktemp("store")) as environment:
         yield environment
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineNode]:
+    """Give another engine, which has nothing."""
+    # A unix socket's path has at most 107 bytes.
+    with engine_nodes(tmp_path_factory.mktemp("r"), ["other"]) as (node,):
+        yield node
 
 
 def project(folder: Path) -> Path:
@@ -73,3 +84,23 @@ def test_a_store_that_fails_fails_no_build(tmp_path: Path, store: dict[str, str]
     assert "WRONGPASS" in done.err or "HTTP 403 Forbidden" in done.err
     assert "saved" not in done.err
     assert len(done.wheels) == 1
+
+
+@pytest.mark.proof
+@pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")
+def test_another_engine_compiles_nothing_again(tmp_path: Path, store: dict[str, str], other: EngineNode) -> None:
+    files = 20
+    sources = [f"src/part{number}.cpp" for number in range(files - 1)]
+    folder, here = project(tmp_path / "project"), {**store, "BAKERY_CACHE_KEY": uuid.uuid4().hex}
+    for path in sources:
+        (folder / path).write_text(
+            f'#include <string>\nstd::string {Path(path).stem}() {{ return "{uuid.uuid4()}"; }}\n'
+        )
+    setup = folder / "setup.py"
+    setup.write_text(setup.read_text().replace("['src/core.cpp']", repr(["src/core.cpp", *sources])))
+    assert statistics(bakery(folder, "wheel", environment=here)) == {"compilations": files, "hits": 0}
+    moved = shutil.copytree(folder, tmp_path / "moved", ignore=shutil.ignore_patterns("dist", ".bakery"))
+    there = bakery(moved, "wheel", environment={**other.reaching(), **here})
+    assert any("[compile " in step for step in there.ran())
+    assert statistics(there) == {"compilations": files, "hits": files}
+    assert digests(moved / "dist") == digests(folder / "dist")

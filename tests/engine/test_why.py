@@ -1,4 +1,4 @@
-"""Why the compiler cache did not have what a cell compiled."""
+"""Why stages were built again, and why the compiler cache did not have what a cell compiled."""
 
 from __future__ import annotations
 
@@ -33,3 +33,45 @@ def test_the_file_or_argument_that_differed_is_named(tmp_path: Path) -> None:
     assert reason.endswith("src/own.h")
     (folder / "bakery.toml").write_text(f'{RECIPE}[builder.environment]\nCPPFLAGS = "-fno-plt"\n')
     assert misses(folder) == {"core.o": "arguments: now -fno-plt"}
+
+
+def stages(folder: Path) -> tuple[str, dict[str, dict[str, object]]]:
+    """Return ``next`` or ``last``, and stage → what ``why`` says of it."""
+    document = json.loads(bakery(folder, "why", "cp311", "--json").out)
+    return document["bake"], {item["stage"]: item for item in document["stages"]}
+
+
+def test_the_stages_that_are_built_again_and_why(tmp_path: Path) -> None:
+    recipe = f'{RECIPE}[variables]\nLEVEL = "1"\n[builder.environment]\nLEVEL = "${{LEVEL}}"\n'
+    folder = extension(tmp_path / "project", recipe, f"{SOURCE}// {uuid.uuid4()}\n")
+    assert "replaced" not in bakery(folder, "wheel").err
+    bake, said = stages(folder)
+    assert (bake, said["compile"]["state"]) == ("last", "rebuilt")
+
+    source = folder / "src" / "core.cpp"
+    source.write_text(f"{source.read_text()}int more = 1;\n")
+    bake, said = stages(folder)
+    assert (bake, said["compile"]) == (
+        "next",
+        {"stage": "compile", "state": "rebuilt", "because": ["src/core.cpp changed"]},
+    )
+    assert (said["repair"]["state"], said["requirements"]["state"]) == ("rebuilt", "depends")
+    (run,) = json.loads(bakery(folder, "wheel", "--json").out)["runs"]
+    (wheel,) = run["targets"][0]["wheels"]
+    assert run["replaced"] == {Path(wheel["path"]).name: "src/core.cpp changed"}
+    bake, said = stages(folder)
+    assert (bake, said["compile"]["because"]) == ("last", ["src/core.cpp changed"])
+    assert (said["repair"]["state"], said["repair"]["because"]) == ("rebuilt", ["because compile is"])
+    # It gave the same requirements again.
+    assert said["project"]["state"] == "rebuilt"
+    assert said["requirements"]["state"] == said["builder"]["state"] == "cached"
+
+    (folder / "bakery.toml").write_text(recipe.replace('"1"', '"2"'))
+    bake, said = stages(folder)
+    assert (bake, said["compile"]["because"]) == (
+        "next",
+        ["build argument LEVEL 1 -> 2", "environment variable LEVEL 1 -> 2"],
+    )
+    (folder / "bakery.toml").write_text(f'{recipe}[builder]\nbase = "manylinux_2_28"\n')
+    shown = bakery(folder, "why", "cp311").out
+    assert "\nroot: rebuilt, base python-3.11 -> base-amd64\n" in shown, shown

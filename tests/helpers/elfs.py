@@ -5,6 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
+
+def level_note(level: int) -> bytes:
+    """Return the ``.note.gnu.property`` of an object that needs an x86-64 level, as GNU ld writes it."""
+    # The note of GNU_PROPERTY_X86_FEATURE_1_AND comes first, as in real objects.
+    properties = struct.pack("<IIII", 0xC0000002, 4, 3, 0) + struct.pack("<IIII", 0xC0008002, 4, (1 << level) - 1, 0)
+    return struct.pack("<III", 4, len(properties), 5) + b"GNU\0" + properties
+
+
 MACHINES = {"x86_64": 62, "aarch64": 183, "cuda": 190}
 _NULL, _PROGBITS, _STRTAB, _DYNAMIC, _DYNSYM, _VERNEED = 0, 1, 3, 6, 11, 0x6FFFFFFE
 _DT = {"NEEDED": 1, "STRTAB": 5, "STRSZ": 10, "SONAME": 14, "RPATH": 15, "RUNPATH": 29}

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bakery.build.buildx.board import Board, Listener, times_of
 from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.failures import hint
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.missing import of_cell
 from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
-from bakery.build.buildx.progress import Board, Listener, Progress, Step, TargetState
+from bakery.build.buildx.progress import Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
 from bakery.build.buildx.step_names import step_names
 from bakery.build.buildx.tool_errors import excerpt
@@ -109,9 +110,8 @@ class Baking:
 
 
 @contextmanager
-def open_bakes(targets: Iterable[str], logs: Path, signals: Signals, listener: Listener) -> Iterator[Bakes]:
+def open_bakes(board: Board, logs: Path, signals: Signals, listener: Listener) -> Iterator[Bakes]:
     """Provide `Bakes` that write logs to a folder; the listener is started, and finished at the end."""
-    board = Board(list(targets))
     with LogFiles(logs) as log_files, Children(signals) as children:
         listener.start(board)
         try:
@@ -181,7 +181,7 @@ class Bakes:
     def _end(self, child: Child, ended: Ended) -> tuple[Baking, BakeOutcome]:
         baking = self._running.pop(child)
         self._lines(baking.progress, baking.stream.close(), baking.request.targets[0].cell.id)
-        self._logs.write(baking.progress.close())
+        self._logs.write(baking.progress.close(succeeded=ended.code == 0))
         if plan := baking.request.plan:
             cell = baking.request.targets[0].cell.id
             save(baking.request.state, plan.recipe, cell, baking.progress.steps.values())
@@ -262,7 +262,10 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
     }
     texts = (text.removeprefix("WARNING: ") for text in progress.texts if text.startswith("WARNING: "))
     warnings = (*progress.warnings, *(Warned("", text) for text in texts))
-    return BakeOutcome(targets, seconds, warnings, failures, cache=tuple(progress.cache_troubles()), ran=progress.ran)
+    cache = tuple(progress.cache_troubles())
+    return BakeOutcome(
+        targets, seconds, warnings, failures, cache=cache, ran=progress.ran, times=times_of(progress.targets.values())
+    )
 
 
 def _result(state: TargetState, success: bool, failed: set[str]) -> Result:

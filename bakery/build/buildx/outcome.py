@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -79,6 +79,7 @@ class BakeOutcome:
         printed: secrets that steps printed, and that were hidden.
         cache: errors of the layer cache, which fail no build.
         ran: at least one command was not cached.
+        times: what the steps that ran did → seconds.
     """
 
     targets: Mapping[str, TargetOutcome]
@@ -88,6 +89,7 @@ class BakeOutcome:
     printed: tuple[str, ...] = ()
     cache: tuple[str, ...] = ()
     ran: bool = True
+    times: Mapping[str, float] = field(default_factory=dict)
 
 
 class BakeFailure(BakeError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from bakery.build.buildx import rawjson
@@ -18,6 +18,9 @@ from bakery.build.buildx.step_names import StepName, name_step
 
 MAX_TAIL_LINES = 200
 MAX_TEXT_LINES = 500
+_UNUSED = re.compile(r"failed to calculate checksum .*: context canceled\Z")
+"""BuildKit stops computing the key of a step whose result it meanwhile found by another key: the step did not run."""
+
 _CANCELED = re.compile(r"context canceled(?:: context canceled)*\Z|code = Canceled desc = ")
 _QUIET = (Role.INTERNAL, Role.CACHE)
 """Not shown by displays and logs."""
@@ -27,6 +30,9 @@ _COMPILED = re.compile(r"bakery: ccache had (\d+) of (\d+) compilations")
 
 _COUNTER = re.compile(r"\[ *(\d{1,6})/(\d{1,6})\] ")
 """How ninja and others begin the line of a command: ``[13/48] ``."""
+
+_DEFINITION = "load build definition from "
+"""The first that the engine does for a bake."""
 
 _NO_CACHE_YET = re.compile(r"not found|no such file or directory|could not read|cache not found", re.IGNORECASE)
 """Errors of an import from a cache that is still empty."""
@@ -84,7 +90,9 @@ class Step:
         digest: identifies it, also among parallel bakes.
         work: what it does, in words.
         targets: those that need it, in the order of their names in the stream.
-        seen_at: the local clock when it was first seen running.
+        started: when it began, for the last time if it began several times.
+        earlier: seconds that it ran before that.
+        seen_at: the local clock when it was seen to begin.
         reported: seconds of the last `StepFinished`; None before the first.
         has_inputs: it depends on other steps. A layer of an imported cache is pulled and unpacked only once another
             step needs it; the vertex then starts again, without its inputs, and is not reported as cached.
@@ -97,11 +105,17 @@ class Step:
     targets: dict[str, None] = field(default_factory=dict)
     started: float | None = None
     completed: float | None = None
+    earlier: float = 0.0
     cached: bool = False
     error: str = ""
     seen_at: float | None = None
     reported: float | None = None
     has_inputs: bool = False
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it runs a command in a container."""
+        return self.label.text.startswith("RUN ")
 
     @property
     def running(self) -> bool:
@@ -129,7 +143,7 @@ class Step:
         """How long it ran, by the engine's clock; 0 before its end."""
         if self.started is None or self.completed is None:
             return 0.0
-        return max(0.0, self.completed - self.started)
+        return self.earlier + max(0.0, self.completed - self.started)
 
 
 @dataclass(slots=True)
@@ -139,7 +153,7 @@ class TargetState:
     Attributes:
         started_at: the local clock when its first step was seen running.
         finished_at: the local clock when its result was exported or its step failed.
-        exported: its result left the engine; later failures do not change that.
+        exported: its result left the engine, or the bake succeeded; later failures do not change that.
         failure: the first step that failed by itself.
     """
 
@@ -170,7 +184,7 @@ class TargetState:
     @property
     def is_cached(self) -> bool:
         """Whether no command of it ran; copies do not count: BuildKit repeats some that are cached."""
-        commands = [step for step in self.steps.values() if step.label.text.startswith("RUN ")]
+        commands = [step for step in self.steps.values() if step.is_command]
         return all(step.cached or step.canceled for step in commands) and bool(commands)
 
     @property
@@ -180,28 +194,11 @@ class TargetState:
         counts = [(int(match[2]), int(match[1])) for line in lines if (match := _COMPILED.fullmatch(line))]
         return (sum(all_ for all_, _ in counts), sum(had for _, had in counts)) if counts else None
 
-    @property
-    def running(self) -> Step | None:
-        """The step to show of those that run: a command, or what began last; None if nothing runs."""
-        steps = [step for step in self.steps.values() if step.running and not step.cached]
-        return max(steps, key=lambda step: (step.label.text.startswith("RUN "), step.seen_at or 0.0), default=None)
-
     def elapsed(self, now: float) -> float:
         """Return the seconds from its start to its end, or to ``now`` (local clock)."""
         if self.started_at is None:
             return 0.0
         return (self.finished_at if self.finished_at is not None else now) - self.started_at
-
-
-class Board:
-    """All targets of a run, in the order given: what displays show."""
-
-    def __init__(self, targets: Sequence[str]) -> None:
-        self.targets = {name: TargetState(name) for name in targets}
-
-    def adopt(self, progress: Progress) -> None:
-        """Show the targets of a bake from now on; of a target that is baked again, the newest state counts."""
-        self.targets.update(progress.targets)
 
 
 class Progress:
@@ -224,6 +221,7 @@ class Progress:
         self.warnings: list[rawjson.Warned] = []
         self.texts: list[str] = []
         self.moved = clock()
+        self._began: float | None = None
         self._amounts: dict[str, int] = {}
         self.steps: dict[str, Step] = {}
         self.clock = clock
@@ -252,7 +250,7 @@ class Progress:
     @property
     def ran(self) -> bool:
         """Whether a command was run; copies do not count: BuildKit repeats some that are cached."""
-        commands = (step for step in self.steps.values() if step.label.text.startswith("RUN ") and step.has_inputs)
+        commands = (step for step in self.steps.values() if step.is_command and step.has_inputs)
         return any(step.completed is not None and not step.cached for step in commands)
 
     @property
@@ -260,8 +258,7 @@ class Progress:
         """Whether a running step may be silent for long: a command that is not cached, or an export."""
         running = (step for step in self.steps.values() if step.running)
         return any(
-            step.label.text.startswith("exporting ") or (step.label.text.startswith("RUN ") and not step.cached)
-            for step in running
+            step.label.text.startswith("exporting ") or (step.is_command and not step.cached) for step in running
         )
 
     def cache_troubles(self) -> list[str]:
@@ -272,8 +269,11 @@ class Progress:
             text for text in dict.fromkeys(errors) if not (_NO_CACHE_YET.search(text) and text.startswith("importing"))
         ]
 
-    def close(self) -> list[Event]:
-        """Return the unfinished lines."""
+    def close(self, *, succeeded: bool) -> list[Event]:
+        """End; return the unfinished lines. After a success all targets are done, also those that export nothing."""
+        for target in self.targets.values() if succeeded else ():
+            target.exported = True
+            target.finished_at = self.clock() if target.finished_at is None else target.finished_at
         return [event for step in self.steps.values() for event in _lines(step, step.output.flush())]
 
     def failed_steps(self) -> list[Step]:
@@ -291,6 +291,12 @@ class Progress:
         step = self.steps.get(vertex.digest)
         if step is None:
             step = self.steps[vertex.digest] = Step(label, Output(MAX_TAIL_LINES), vertex.digest, self._name(label))
+        if label.text.startswith(_DEFINITION) and self._began is None:
+            self._began = vertex.started
+        if vertex.completed is not None and vertex.completed < (self._began or 0.0):
+            # Another build, which may have ended, ran it before.
+            step.started = vertex.completed
+            vertex = replace(vertex, started=vertex.completed, cached=True)
         step.has_inputs = step.has_inputs or vertex.has_inputs
         was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
@@ -322,13 +328,17 @@ class Progress:
             return
         if step.seen_at is None:
             step.seen_at = self.clock()
-        if step.started is None or vertex.started < step.started:
-            step.started = vertex.started
         # A vertex may begin again after its end (an image is resolved, then unpacked).
+        if step.started is not None and step.completed is not None and vertex.started >= step.completed:
+            step.earlier = step.seconds
+            step.started, step.seen_at = vertex.started, self.clock()
+        elif step.started is None or vertex.started < step.started:
+            step.started = vertex.started
         step.completed = vertex.completed
+        unused = bool(_UNUSED.match(vertex.error))
         if vertex.has_inputs or not step.has_inputs:
-            step.cached = vertex.cached and (step.cached or step.reported is None)
-        if vertex.error and (not step.error or step.canceled):
+            step.cached = (vertex.cached or unused) and (step.cached or step.reported is None)
+        if vertex.error and not unused and (not step.error or step.canceled):
             step.error = vertex.error
         for name in step.targets:
             self._show(self.targets[name], step)
@@ -376,19 +386,3 @@ class Progress:
 
 def _lines(step: Step, lines: Sequence[str]) -> list[Event]:
     return [LogLines(tuple(step.targets), step.label.title, tuple(lines))] if lines and step.targets else []
-
-
-class Listener:
-    """The interface of displays: receives all events of a run, always in one thread, and ignores them."""
-
-    def start(self, board: Board) -> None:
-        """Start; ``board`` always has the current state."""
-
-    def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-        """Process one line of the stream of a cell's bake, and its events."""
-
-    def tick(self) -> None:
-        """Update; called about ten times a second."""
-
-    def finish(self) -> None:
-        """End; always called, also after a failure."""

@@ -62,6 +62,8 @@ _STAGES = {
 }
 """Stage → what its steps do. Of the stages of a recipe (``cpp-wheel``), the name without the recipe."""
 
+_EXPORTS = {"exporting to image": "write the image"}
+
 _IMAGE = re.compile(r"FROM (?:docker\.io/library/|docker\.io/)?(?P<name>[^@\s]+)")
 
 
@@ -73,12 +75,14 @@ def name_step(label: Label, recipe: str = "", toolkit: str = "") -> str:
         toolkit: the CUDA release of the cell, such as ``13.0.3``.
     """
     if label.role is not Role.STEP:
-        return "copy the result" if label.role is Role.EXPORT else label.title
+        return _EXPORTS.get(label.text, "copy the result") if label.role is Role.EXPORT else label.title
     if image := _IMAGE.match(label.text):
         return f"image {image['name']}"
     own = label.stage.removeprefix(f"{recipe}-") if recipe else label.stage
     if words := _STAGES.get(label.stage) or _STAGES.get(own):
         return words
+    if label.stage.startswith("cuda-") and label.stage.endswith("-requirements"):
+        return f"resolve CUDA {toolkit}".rstrip()
     if label.stage == "toolkit" or label.stage.startswith(("cuda-", "toolkit-")):
         return f"toolkit CUDA {toolkit}" if toolkit else "toolkit"
     return own or label.title

@@ -29,10 +29,20 @@ _NONE: CellTexts = MappingProxyType({})
 
 
 def to_json(
-    plans: Sequence[Plan], only: tuple[str, ...], skipped: CellTexts = _NONE, platforms: CellTexts = _NONE
+    plans: Sequence[Plan],
+    only: tuple[str, ...],
+    skipped: CellTexts = _NONE,
+    platforms: CellTexts = _NONE,
+    *,
+    explain: bool = False,
 ) -> dict[str, object]:
-    """Return the plans as JSON; ``skipped`` says why cells are skipped, ``platforms`` how platforms are provided."""
+    """Return the plans as JSON; ``skipped`` says why cells are skipped, ``platforms`` how platforms are provided.
+
+    ``explain`` adds every value and where it comes from.
+    """
     documents = [_document(plan, only, platforms.get(plan.recipe, {})) for plan in plans]
+    if explain:
+        documents = [document | {"values": _origins(plan)} for document, plan in zip(documents, plans, strict=True)]
     return {"version": VERSION, "recipes": documents, **({"left_out": skipped} if skipped else {})}
 
 
@@ -79,12 +89,17 @@ def _document(plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -
                 "images": sorted({image.ref for image in cell.images}),
                 "needs": [f"{need.name}=={need.version}" for need in cell.needs],
             }
-            for cell in _selected(plan, only)
+            for cell in selected(plan, only)
         ],
     }
 
 
-def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
+def _origins(plan: Plan) -> dict[str, object]:
+    return {name: {"value": value, "from": origin} for name, (value, origin) in plan.origins.items()}
+
+
+def selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
+    """Return the cells that the globs ``only`` match, with those that build their wheels; all cells without globs."""
     if not only:
         return (*plan.cells, *plan.cibuildwheel_cells)
 
@@ -100,7 +115,7 @@ def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
 
 def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -> None:
     """Print the cells of a plan, how their ``platforms`` are provided, and what the recipe requests."""
-    cells = _selected(plan, only)
+    cells = selected(plan, only)
     console.print(Text.assemble((plan.recipe, "bold"), f"  {plan.description}"))
     console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
     for line in _requests(plan):

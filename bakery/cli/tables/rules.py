@@ -66,5 +66,9 @@ def explanation(rule: Rule) -> Table:
 
 def to_json(rules: Iterable[Rule]) -> dict[str, object]:
     """Return the rules for machines."""
-    keys = ("id", "severity", "text", "why", "fix", "source")
-    return {"version": VERSION, "rules": [{key: getattr(rule, key) for key in keys} for rule in rules]}
+    return {"version": VERSION, "rules": [rule_json(rule) for rule in rules]}
+
+
+def rule_json(rule: Rule) -> dict[str, str]:
+    """Return everything about one rule for machines."""
+    return {key: getattr(rule, key) for key in ("id", "severity", "text", "why", "fix", "source")}

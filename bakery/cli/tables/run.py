@@ -9,9 +9,10 @@ from rich.table import Column
 from rich.text import Text
 
 from bakery.build.report import RunReport, TargetReport
-from bakery.cli.tables import megabytes, plain_table
+from bakery.cli.tables import plain_table
 from bakery.core.durations import duration
 from bakery.core.names import some_cells
+from bakery.core.text import size_text
 
 _MOST_WARNINGS = 5
 
@@ -39,7 +40,7 @@ def render(report: RunReport) -> Group:
             f"{target.cached}/{target.steps}" if target.tries else "",
             *(cell(target) for cell in shown.values()),
             Text("\n".join(item.path.name for item in target.wheels) or target.reason or _shared(target)),
-            "\n".join(megabytes(item.size) for item in target.wheels),
+            "\n".join(size_text(item.size) for item in target.wheels),
         )
     lines = [f"warning: {text}" for text in warnings(report)]
     if report.incremental and report.wheels:
@@ -52,13 +53,27 @@ def render(report: RunReport) -> Group:
             f"warning: a step printed secrets: {', '.join(report.printed)}. They are hidden here, but not in the engine's "
             "build history (delete it with `docker buildx history rm`).",
         )
-    return Group(table, *map(Text, sharing(report)), *(Text(line, style="yellow") for line in lines))
+    return Group(
+        table, *map(Text, (*sharing(report), *replaced(report))), *(Text(line, style="yellow") for line in lines)
+    )
 
 
 def sharing(report: RunReport) -> tuple[str, ...]:
     """Return a line for each wheel that serves several cells without ``wheel.abi3``."""
     return tuple(
         f"one wheel for {', '.join(cells)} ({name.split('-')[-2]}): {name}" for name, cells in report.shared.items()
+    )
+
+
+def replaced(report: RunReport) -> tuple[str, ...]:
+    """Return a line for the wheels that replaced others in the output folder for the same reason."""
+    wheels: dict[str, list[str]] = {}
+    for name, reason in report.replaced.items():
+        wheels.setdefault(f" ({reason})" if reason else "", []).append(name)
+    folder = report.output.name
+    return tuple(
+        f"replaced {len(names)} wheels in {folder}{reason}" if names[1:] else f"replaced {folder}/{names[0]}{reason}"
+        for reason, names in wheels.items()
     )
 
 
@@ -86,7 +101,7 @@ def markdown(reports: Sequence[RunReport]) -> str:
         parts.append(f"### {report.recipe}: {sum(cells.values())} of {len(cells)} cells, {duration(report.seconds)}\n")
         parts.append("| target | result | time | cached | tries | |\n|---|---|--:|--:|--:|---|")
         for target in report.targets:
-            details = [f"`{item.path.name}` {megabytes(item.size)}" for item in target.wheels]
+            details = [f"`{item.path.name}` {size_text(item.size)}" for item in target.wheels]
             details += [f"ccache: {_ccache(target)}"] if target.compiled else []
             details += [_escaped(target.reason)] if target.reason else []
             details += [_shared(target)] if target.wheel_of and not target.reason else []

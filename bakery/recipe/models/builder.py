@@ -189,6 +189,10 @@ class Builder(Model):
     """Keep what compilers made when the source changes. ``ccache`` caches C, C++ and nvcc. ``sccache`` is ccache for C and
     C++, and sccache for rustc and nvcc: it caches each architecture of a CUDA file on its own, and fails with CUDA 13.3
     and newer. ``true`` is ``ccache``, with sccache for rustc if ``rust`` is set."""
+    device_compression: Literal["size", "speed", "none"] | None = None
+    """How nvcc compresses device code in the wheel (its option ``--compress-mode``, CUDA 12.8 and newer). ``size`` gives
+    the smallest wheels; drivers older than CUDA 12.4 cannot read it. ``speed`` is the compression of CUDA 12.8. The default
+    is nvcc's own."""
     job_memory: SizeText | None = Field(default=None, examples=["3.5 GB"])
     """The peak memory of one compiler process. The build then runs as many compilers in parallel as the cores and the
     free memory of the machine allow. For this, ``MAX_JOBS``, ``EXT_PARALLEL`` and ``CMAKE_BUILD_PARALLEL_LEVEL`` are

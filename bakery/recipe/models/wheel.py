@@ -45,6 +45,10 @@ _BuildTag = Annotated[
 ]
 
 
+VARIANT_LABEL = re.compile(r"[a-z0-9_.]{1,64}\Z")
+"""A variant label, as PEP 825 defines it."""
+
+
 class Repair(Model):
     """How auditwheel repairs the wheel. ``repair = false`` turns it off."""
 
@@ -87,6 +91,33 @@ class Naming(Model):
         return self
 
 
+_Property = Annotated[
+    Line, Matching("[a-z0-9_]+ :: [a-z0-9_]+", "a namespace and a feature, such as 'nvidia :: sm_arch'", "write ' :: '")
+]
+_VariantLabel = Annotated[
+    Line,
+    Matching(
+        VARIANT_LABEL,
+        "a label of lower-case letters, digits, _ and dots, such as 'cu130'",
+        "replace other characters by _",
+        references=True,
+    ),
+]
+
+
+class Variants(Model):
+    """How ``wheel-bakery variants`` packages the wheels again as wheel variants (PEP 825)."""
+
+    label: _VariantLabel | None = Field(default=None, examples=["cu${CUDA_TAG}"])
+    """The label at the end of the file name. By default, it names the properties. A wheel that fits every machine always
+    has the label ``null``."""
+    properties: dict[_Property, Line | tuple[Line, ...]] | None = Field(
+        default=None, examples=[{"nvidia :: cuda_version_lower_bound": "12.8"}, {"x86_64 :: level": "v3"}]
+    )
+    """Values of properties, in place of those that the audit reads in the wheel. They can only demand more of a machine:
+    a value that the wheel does not prove is refused. An empty text leaves the property to the audit."""
+
+
 class Wheel(Model):
     """The wheel target: how the wheel is built, repaired and named."""
 
@@ -115,6 +146,11 @@ class Wheel(Model):
     max_size: SizeText | None = Field(default=None, examples=["300 MB"])
     """The largest file that the package index accepts from this project. The audit refuses a larger wheel, and PyPI's
     default limit of 100 MiB then does not apply."""
+    max_project_size: SizeText | None = Field(default=None, examples=["40 GB"])
+    """The space that the package index gives all releases of this project. ``wheel-bakery verify`` and ``plan --size``
+    refuse a release that alone takes more. PyPI's default limit is 10 GiB; it applies to wheels for a public index."""
+    variants: Variants | None = None
+    """The labels and properties of wheel variants."""
     requires: tuple[RequirementText, ...] | None = Field(default=None, examples=[["torch>=2.11"]])
     """Requirements (``Requires-Dist``) in the metadata of the wheel. They replace the project's own requirements of the
     same distributions. A framework adds its requirement, unless its distribution is listed here."""

@@ -62,6 +62,7 @@ class Case:
         jobs: the number of parallel compilers in the recipe; 0 for none.
         test_command: the test command on the cell's system; empty for none.
         several_names: one build gives wheels of several names.
+        unnamed_axes: the axes in which other cells differ whose wheels have the same name.
         secrets: the names of the recipe's secrets.
         project: the facts about the source; None if rules about it do not apply.
         origins: dotted path → (value, where the recipe sets it).
@@ -89,6 +90,7 @@ class Case:
     cibuildwheel: Cibuildwheel = field(default_factory=Cibuildwheel)
     test_command: str = ""
     several_names: bool = False
+    unnamed_axes: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     project: Project | None = None
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -233,11 +235,13 @@ class _Reader:
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}
         refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
         self._key_args = tuple(sorted({*refs, *self._declared, *_READ_BY_RULES}))
+        self._unnamed = _unnamed_axes(plan, self._names)
 
     def key(self, cell: Cell) -> tuple[object, ...]:
         """Return the same key for cells that are the same to every rule."""
         args = cell.args
-        return (cell.axes["python"], cell.platform, cell.images, cell.needs, *map(args.get, self._key_args))
+        own = (cell.axes["python"], cell.platform, cell.images, cell.needs, self._unnamed.get(cell.id))
+        return (*own, *map(args.get, self._key_args))
 
     def case(self, cells: list[Cell]) -> Case:
         """Return the case of cells that have the same key."""
@@ -277,10 +281,26 @@ class _Reader:
                 self._plan.cibuildwheel.test_command.get(cell.platform.partition("/")[0], ()), arguments
             ),
             several_names=len(audit.namings) > 1,
+            unnamed_axes=self._unnamed.get(cell.id, ()),
             secrets=tuple(item.name for item in self._plan.secrets),
             project=self._project,
             origins=self._plan.origins,
         )
+
+
+def _unnamed_axes(plan: Plan, names: Sequence[Value]) -> dict[str, tuple[str, ...]]:
+    """Return cell → the axes in which cells differ whose wheels have its wheel's name; only those that have such cells."""
+    groups: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in plan.cells:
+        if cell.built_by == cell.id:
+            values = plan.values_of_wheel(cell) if any(isinstance(part, Ref) for name in names for part in name) else {}
+            texts = (_text(name, values) for name in names)
+            groups.setdefault((cell.axes["python"], cell.platform, cell.is_musl, *texts), []).append(cell)
+    result: dict[str, tuple[str, ...]] = {}
+    for cells in groups.values():
+        axes = tuple(axis for axis in cells[0].axes if len({cell.axes.get(axis) for cell in cells}) > 1)
+        result |= {cell.id: axes for cell in cells if axes}
+    return result
 
 
 def _commands(stage: Stage) -> Iterator[Command]:

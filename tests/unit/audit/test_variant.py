@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elfs import shared_object
+from elfs import level_note, shared_object
 from fatbins import ELF, ZSTD, cubin, entry, fatbin, for_archs
 from wheels import EXTENSION, TAG, write_wheel
 
 from bakery.audit.auditor import audit_wheel
 from bakery.audit.tools import AuditwheelReport, ToolResults
-from bakery.audit.variant import BadVariant, derive, dialects, label_of, read, write
+from bakery.audit.variant import BadVariant, declare, derive, dialects, label_of, read, write
+from bakery.audit.x86_level import needed_level
 
 INFO = "demo-1.0.dist-info/variant.json"
 ARCHS = ("sm_80", "sm_90", "compute_90")
@@ -150,3 +151,55 @@ def test_refuses_to_guess(tmp_path: Path) -> None:
         properties(tmp_path, unknown)
     with pytest.raises(BadVariant, match="needs a library of CUDA 12"):
         properties(tmp_path, module(needed=["libcudart.so.12"]))
+
+
+def levelled(*levels: int) -> dict[str, bytes]:
+    """Return modules that need x86-64 levels; 0 is one that says nothing."""
+    notes = [{".note.gnu.property": level_note(level)} if level else {} for level in levels]
+    return {EXTENSION.replace("demo", f"demo{index}"): shared_object(sections=more) for index, more in enumerate(notes)}
+
+
+@pytest.mark.parametrize(
+    ("levels", "proven"), [((0,), {}), ((1, 0), {}), ((3, 2), {"x86_64": {"level": ["v3"]}})], ids=str
+)
+def test_the_level_is_what_objects_say_they_need(tmp_path: Path, levels: tuple[int, ...], proven: object) -> None:
+    report = audit_wheel(write_wheel(tmp_path, files=levelled(*levels)))
+    assert derive(report.objects) == proven
+    assert label_of(derive(report.objects)) == ("x86v3" if proven else "null")
+
+
+@pytest.mark.parametrize(
+    ("level", "claimed", "fault"),
+    [
+        (0, ["v3"], "no object says that it needs more than the first level"),
+        (3, ["v2"], "its objects need v3"),
+        (3, [], "its objects need level v3"),
+        (3, ["v3"], ""),
+        (3, ["v4"], ""),
+    ],
+    ids=str,
+)
+def test_a_level_must_be_proven(tmp_path: Path, level: int, claimed: list[str], fault: str) -> None:
+    space = {"x86_64": {"level": claimed}} if claimed else {}
+    text = write({"v" if claimed else "null": space}, "uv").encode()
+    name = f"demo-1.0-{TAG}-{'v' if claimed else 'null'}.whl"
+    report = audit_wheel(write_wheel(tmp_path, files={**levelled(level), INFO: text}, filename=name))
+    errors = [finding.message for finding in report.findings if finding.severity == "error"]
+    assert [fault in message for message in errors] == ([True] if fault else [])
+
+
+def test_damaged_notes_prove_nothing() -> None:
+    note = level_note(3)
+    for cut in range(len(note)):
+        assert needed_level(note[:cut], wide=True) in (0, 3)
+    assert needed_level(note, wide=True) == 3
+    assert needed_level(b"\xff" * 64, wide=True) == 0
+
+
+def test_a_recipe_demands_more_of_a_machine(tmp_path: Path) -> None:
+    proven = derive(audit_wheel(write_wheel(tmp_path, files={EXTENSION: module(*ARCHS)})).objects)
+    more = declare(proven, {"nvidia :: sm_arch": ["90_real"], "x86_64 :: level": ["v3"]})
+    assert more == {
+        "nvidia": {"cuda_version_lower_bound": proven["nvidia"]["cuda_version_lower_bound"], "sm_arch": ["90_real"]},
+        "x86_64": {"level": ["v3"]},
+    }

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.build.buildx.progress import Board, Listener, Progress
+from bakery.build.buildx.board import Board, Listener, times_of
+from bakery.build.buildx.progress import Progress
 from bakery.build.display import HEARTBEAT_S, LiveDisplay, PlainDisplay, RawDisplay, choose
-from bakery.core.durations import duration
+from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -43,9 +44,14 @@ def console(width: int = 80, *, terminal: bool = False) -> tuple[Console, io.Str
     return made, file
 
 
-def board(progress: Progress) -> Board:
+def cells(*targets: str) -> dict[str, str]:
+    """Return target → cell: ``wheel-cp311`` is one of cp311."""
+    return {name: name.partition("-")[2] or name for name in targets}
+
+
+def board(progress: Progress, **times: dict[str, float]) -> Board:
     """Return a board that shows one bake."""
-    made = Board(tuple(progress.targets))
+    made = Board(cells(*progress.targets), times)
     made.adopt(progress)
     return made
 
@@ -93,14 +99,14 @@ def test_live_redraws_on_a_terminal_and_keeps_to_its_height() -> None:
     clock = Clock()
     made, file = console(terminal=True)
     display = LiveDisplay(made, clock)
-    display.start(Board([f"wheel-cp{number}" for number in range(300, 400)]))
+    display.start(Board(cells(*(f"wheel-cp{number}" for number in range(300, 400)))))
     clock.now += 1
     display.tick()
     drawn = file.getvalue()
     assert "… and 78 more" in drawn
     file.truncate(0)
     display.finish()
-    assert "wheel-cp399" in file.getvalue()
+    assert " cp399" in file.getvalue()
     assert "more" not in file.getvalue()
 
 
@@ -128,7 +134,7 @@ def test_plain_shows_that_it_lives() -> None:
     display.line(output, progress.feed(output), "cp312")
     clock.now += HEARTBEAT_S
     display.tick()
-    assert file.getvalue().splitlines()[1:] == ["a  c  running for 1m00s", "a  c 13/48  running for 1m20s"]
+    assert file.getvalue().splitlines()[1:] == ["a  c  running for 1m30s", "a  c 13/48  running for 2m00s"]
 
 
 def test_lines_name_the_cell_and_results_the_target() -> None:
@@ -177,7 +183,7 @@ def test_a_cell_that_waits_for_the_step_of_another_says_so() -> None:
     clock = Clock()
     made, file = console(80)
     display = LiveDisplay(made, clock)
-    shown = Board(("wheel-a", "wheel-b"))
+    shown = Board(cells("wheel-a", "wheel-b"))
     display.start(shown)
     for name in shown.targets:
         progress = Progress((name,), clock)
@@ -185,8 +191,8 @@ def test_a_cell_that_waits_for_the_step_of_another_says_so() -> None:
         progress.feed(step("[system 1/1] RUN apt", "sha256:1", completed=None))
     display.finish()
     first, second = file.getvalue().splitlines()
-    assert first.split()[1:5] == ["wheel-a", "compilers", "and", "Python"]
-    assert "compilers and Python: waits for wheel-a" in second
+    assert first.split()[1:5] == ["a", "compilers", "and", "Python"]
+    assert "compilers and Python: waits for a" in second
 
 
 def test_markup_of_containers_is_text() -> None:
@@ -247,12 +253,20 @@ def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1, "5 s"), (43, "45 s"), (92, "90 s"), (93, "2 min"), (260, "4 min"), (5399, "90 min"), (5400, "1.5 h")],
+)
+def test_estimates_are_round(seconds: float, text: str) -> None:
+    assert about(seconds) == text
+
+
 def test_step_that_bakes_share_is_told_once() -> None:
     clock = Clock()
     made, file = console(120)
     display = PlainDisplay(made, clock)
     bakes = [Progress((name,), clock) for name in ("wheel-a", "wheel-b", "wheel-c")]
-    display.start(Board(("wheel-a", "wheel-b", "wheel-c")))
+    display.start(Board(cells("wheel-a", "wheel-b", "wheel-c")))
     for progress in bakes[:2]:
         for line in (step("[base 1/1] RUN long", "sha256:1", completed=None),):
             display.line(line, progress.feed(line))
@@ -267,10 +281,10 @@ def test_step_that_bakes_share_is_told_once() -> None:
             display.line(line, progress.feed(line))
     told = [line.split() for line in file.getvalue().splitlines()]
     assert [" ".join(line) for line in told] == [
-        "wheel-a install repair tools 7.0s",
-        "wheel-a compile 7.0s",
-        "wheel-b compile 7.0s",
-        "wheel-c compile 7.0s",
+        "a install repair tools 7.0s",
+        "a compile 7.0s",
+        "b compile 7.0s",
+        "c compile 7.0s",
     ]
 
 
@@ -278,7 +292,7 @@ def test_board_shows_the_newest_try_and_those_that_wait() -> None:
     clock = Clock()
     made, file = console(80)
     display = LiveDisplay(made, clock)
-    shown = Board(("wheel-a", "wheel-b"))
+    shown = Board(cells("wheel-a", "wheel-b"))
     display.start(shown)
     for error in ("exit code: 1", ""):
         progress = Progress(("wheel-a",), clock)
@@ -290,7 +304,7 @@ def test_board_shows_the_newest_try_and_those_that_wait() -> None:
             display.line(line, progress.feed(line))
     display.finish()
     rows = [line.split() for line in file.getvalue().splitlines()]
-    assert [row[:3] for row in rows] == [["✓", "wheel-a", "done"], ["–", "wheel-b", "waiting"]]
+    assert [row[:3] for row in rows] == [["✓", "a", "done"], ["–", "b", "waiting"]]
 
 
 def test_raw_lines_tell_their_cell() -> None:
@@ -302,3 +316,155 @@ def test_raw_lines_tell_their_cell() -> None:
     assert first["cell"] == "cp311-x"
     assert first["vertexes"][0]["digest"] == "sha256:1"
     assert second == {}
+
+
+TIMES = {"compilers and Python": 40.0, "compile": 170.0, "repair": 5.0, "test": 99.0}
+"""What the steps of a cell took last time; there is no test this time."""
+
+
+def started(name: str, digest: str) -> bytes:
+    return step(name, digest, completed=None)
+
+
+def test_plain_says_how_long_a_cell_takes_once_a_command_runs() -> None:
+    clock = Clock()
+    made, file = console()
+    display = PlainDisplay(made, clock)
+    bakes = {name: Progress((f"wheel-{name}",), clock) for name in ("a", "b", "c")}
+    shown = Board(cells("wheel-a", "wheel-b", "wheel-c"), {"a": TIMES, "b": TIMES})
+    display.start(shown)
+    for name, progress in bakes.items():
+        shown.adopt(progress)
+        graph = {
+            "vertexes": [
+                {"name": f"[{stage} 1/1] RUN x", "digest": f"sha256:{stage}-{name}"} for stage in ("compile", "repair")
+            ]
+        }
+        lines = [
+            json.dumps(graph).encode(),
+            step("[system 1/1] RUN apt", "sha256:0", cached=True),
+            # Everything of b is cached.
+            step("[compile 1/1] RUN make", "sha256:compile-b", cached=True)
+            if name == "b"
+            else started("[compile 1/1] RUN make", f"sha256:compile-{name}"),
+        ]
+        for line in lines:
+            display.line(line, progress.feed(line), name)
+    display.tick()
+    assert file.getvalue() == ""
+    clock.now += 2
+    display.tick()
+    display.tick()
+    assert file.getvalue().splitlines() == ["a        about 3 min, as last time"]
+
+
+def test_a_row_has_the_time_that_is_left_until_it_is_done() -> None:
+    clock = Clock()
+    made, file = console(terminal=True)
+    display = LiveDisplay(made, clock)
+    progress = Progress(("wheel-a", "test-a"), clock)
+    display.start(board(progress, a=TIMES))
+
+    def drawn(line: bytes, seconds: float) -> str:
+        display.line(line, progress.feed(line), "a")
+        clock.now += seconds
+        file.truncate(0)
+        display.tick()
+        return " ".join(file.getvalue().split())
+
+    graph = {"vertexes": [{"name": f"[{stage} 1/1] RUN x", "digest": stage} for stage in ("compile", "repair")]}
+    # The test has a copy of a step that ran for the wheel.
+    graph["vertexes"] += [{"name": "[test-a system 1/1] RUN apt", "digest": "copy"}]
+    progress.feed(step("[wheel-a system 1/1] RUN apt", "system"))
+    progress.feed(json.dumps(graph).encode())
+    assert "compile 20.0s ~3 min left" in drawn(started("[compile 1/1] RUN make", "compile"), 20)
+    counter = base64.b64encode(b"[12/48] gcc\n").decode()
+    text = drawn(status(logs=[{"vertex": "compile", "stream": 1, "data": counter}]), 80)
+    assert "compile 12/48 ━━━───────── 1m40s ~75 s left" in text
+    # Longer than last time: what is left is the repair, and then nobody knows.
+    assert "~5 s left" in drawn(b"{}", 100)
+    drawn(step("[compile 1/1] RUN make", "compile"), 1)
+    assert "left" not in drawn(step("[repair 1/1] RUN make", "repair"), 1)
+    # One row for the wheel and its test.
+    assert "\n" not in file.getvalue()
+    display.finish()
+
+
+def test_an_export_is_what_runs() -> None:
+    clock = Clock()
+    for kind in (PlainDisplay, LiveDisplay):
+        made, file = console(terminal=kind is LiveDisplay)
+        display = kind(made, clock)
+        progress = Progress(("dev-a",), clock)
+        display.start(board(progress))
+        for line in (step("[image 1/1] RUN x", "1"), started("exporting to image", "2")):
+            display.line(line, progress.feed(line), "a")
+        file.truncate(0)
+        clock.now += HEARTBEAT_S
+        display.tick()
+        assert "write the image" in file.getvalue()
+        assert "install" not in file.getvalue()
+        display.finish()
+
+
+def test_a_step_that_began_twice_took_what_it_ran() -> None:
+    clock = Clock()
+    made, file = console()
+    display = PlainDisplay(made, clock)
+    progress = Progress(("wheel-a",), clock)
+    display.start(board(progress))
+    lines = (
+        step("[x 1/1] FROM debian", "1", completed="2026-01-01T00:00:01Z"),
+        step("[compile 1/1] RUN x", "2", completed="2026-01-01T00:01:00Z"),
+        step("[x 1/1] FROM debian", "1", started="2026-01-01T00:01:00Z", completed="2026-01-01T00:01:03Z"),
+    )
+    for line in lines:
+        display.line(line, progress.feed(line), "a")
+    assert [line.split() for line in file.getvalue().splitlines()] == [
+        ["a", "compile", "1m00s"],
+        ["a", "image", "debian", "4.0s"],
+    ]
+    assert times_of(progress.targets.values()) == {"compile": 60.0, "image debian": 3.0}
+
+
+def test_what_another_build_ran_before_is_cached() -> None:
+    clock = Clock()
+    made, file = console()
+    display = PlainDisplay(made, clock)
+    progress = Progress(("wheel-a",), clock)
+    display.start(board(progress))
+    now = {"started": "2026-01-01T00:01:00Z", "completed": "2026-01-01T00:01:05Z"}
+    lines = (
+        step("[internal] load build definition from Dockerfile", "0", **now),
+        step("[system 1/1] RUN apt", "1", completed=None),
+        step("[system 1/1] RUN apt", "1"),
+        step("[compile 1/1] RUN make", "2", **now, cached=True),
+        step("exporting to client directory", "3", **{**now, "completed": "2026-01-01T00:01:01Z"}),
+    )
+    for line in lines:
+        display.line(line, progress.feed(line), "a")
+    assert file.getvalue().split() == ["wheel-a", "cached"]
+    assert times_of(progress.targets.values()) == {}
+    assert [item.seconds for item in progress.targets["wheel-a"].steps.values()] == [0, 5]
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_a_target_that_exports_nothing_is_done_with_its_bake(*, succeeded: bool) -> None:
+    clock = Clock()
+    shown = {}
+    for kind in (PlainDisplay, LiveDisplay):
+        made, shown[kind] = console()
+        display = kind(made, clock)
+        progress = Progress(("test-a",), clock)
+        display.start(board(progress))
+        lines = (
+            # BuildKit found an equal step, and continued with that.
+            step("[test 1/2] RUN x", "1", error="context canceled"),
+            step("[test 2/2] RUN x", "2", completed="2026-01-01T00:00:01Z"),
+        )
+        for line in lines:
+            display.line(line, progress.feed(line), "a")
+        progress.close(succeeded=succeeded)
+        display.finish()
+    assert shown[PlainDisplay].getvalue().split() == (["test-a", "done"] if succeeded else [])
+    assert shown[LiveDisplay].getvalue().split()[:3] == (["✓", "a", "done"] if succeeded else ["–", "a", "test"])

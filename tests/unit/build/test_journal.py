@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from bakery.build.buildx.outcome import Result
 from bakery.build.journal import (
+    LONGEST_STEP_S,
     MAX_JOURNAL_BYTES,
     MAX_JOURNALS,
     Journal,
     Record,
     RecordedWheel,
+    _line,
     last_run,
     open_journal,
     read,
@@ -33,6 +35,7 @@ RECORDS = st.lists(
         wheels=st.lists(
             st.builds(RecordedWheel, st.text(max_size=9), st.text(max_size=4), st.integers(0, 10**9)), max_size=2
         ).map(tuple),
+        times=st.dictionaries(st.text(max_size=9), st.floats(0, LONGEST_STEP_S, exclude_max=True), max_size=2),
     ),
     max_size=8,
 )
@@ -59,6 +62,19 @@ def test_cut_at_every_byte_it_is_a_journal_of_what_happened_before(
         # A record without its line's end is whole.
         whole = sum(end - 1 <= cut for end in ends[1:])
         assert read(data[:cut]) == state(records[:whole])
+
+
+@pytest.mark.parametrize("seconds", ["-1.0", "NaN", "Infinity", "1e400", '"1"', "null", "[]"])
+def test_times_that_no_step_takes_are_damage(seconds: str) -> None:
+    line = _line(Record("cp311", "k", Result.DONE, times={"compile": 1.5}))
+    assert read(line)["cp311"].times == {"compile": 1.5}
+    assert read(line.replace(b"1.5", seconds.encode())) == {}
+
+
+def test_a_record_of_an_earlier_version_has_no_times() -> None:
+    line = _line(Record("cp311", "k", Result.DONE)).replace(b', "times": {}', b"")
+    assert b"times" not in line
+    assert read(line)["cp311"].times == {}
 
 
 @given(RECORDS, st.binary(max_size=60), st.data())

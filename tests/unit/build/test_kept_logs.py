@@ -1,4 +1,4 @@
-"""``logs``: which logs of the kept runs are printed, and which of their lines."""
+"""``logs``: which logs of the kept runs are printed, and which of their lines; where ``shell`` opens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from bakery.build.kept_logs import failed_stage
 from bakery.cli.app import app
 
 COMPILE = "# [compile 1/1] RUN make\na.c:1:1: error: no\n# [not a step] of a tool\n# exit code: 1\n"
@@ -76,6 +77,35 @@ def test_what_there_is_instead(project: Path, arguments: list[str], message: str
     error = CliRunner().invoke(app, ["logs", *arguments]).exception
     assert str(error) == message
     assert getattr(error, "hint", "") == hint
+
+
+def test_a_shell_opens_at_the_step_that_failed_last(project: Path) -> None:
+    runs = project / ".bakery" / "runs"
+
+    def write(number: str, cell: str, result: str, stage: str) -> None:
+        row = {"name": f"wheel-{cell}", "cell": cell, "result": result}
+        failures = [{"cell": cell, "stage": stage}] if stage else []
+        (runs / number / "report.json").write_text(
+            json.dumps({"recipe": "demo", "targets": [row], "failures": failures})
+        )
+
+    assert failed_stage(project, "demo", "cp311") == ""
+    write("1", "cp311", "failed", "requirements")
+    # What was kept, or not started, is no bake.
+    write("2", "cp311", "kept", "")
+    write("3", "cp311", "canceled", "")
+    assert failed_stage(project, "demo", "cp311") == "requirements"
+    assert failed_stage(project, "demo", "cp313") == ""
+    assert failed_stage(project, "other", "cp311") == ""
+    # An audit that failed has no stage.
+    write("2", "cp311", "done", "")
+    assert failed_stage(project, "demo", "cp311") == ""
+    write("2", "cp311", "failed", "demo-test")
+    error = CliRunner().invoke(app, ["shell", "cp311"]).exception
+    assert getattr(error, "hint", "") == "wheel-bakery logs cp311 --step demo-test"
+    write("2", "cp311", "failed", "gone")
+    error = CliRunner().invoke(app, ["shell", "cp311"]).exception
+    assert getattr(error, "hint", "") == "wheel-bakery logs cp311 --step compile"
 
 
 def test_links_are_not_read(project: Path, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from locks import CELL, DEBIAN, ONE, TWO, file, locked_as_asked, planned
 
+from bakery.build.buildx.board import Listener
 from bakery.build.buildx.outcome import BakeOutcome, Failure
-from bakery.build.buildx.progress import Listener
 from bakery.build.lock import lock_file
 from bakery.build.lock.differences import differences, stale
 from bakery.build.lock.failure import failure

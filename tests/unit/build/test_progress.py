@@ -23,7 +23,7 @@ def replay(name: str, targets: tuple[str, ...]) -> tuple[Progress, list[Event]]:
     events: list[Event] = []
     for line in (RECORDED / f"{name}.jsonl").read_bytes().splitlines(keepends=True):
         events += progress.feed(line)
-    return progress, events + progress.close()
+    return progress, events + progress.close(succeeded=False)
 
 
 def status(**entries: object) -> bytes:
@@ -297,14 +297,14 @@ JSON = st.recursive(
 def test_any_json_is_survived(document: object) -> None:
     progress = Progress(TWO)
     progress.feed(json.dumps(document).encode())
-    progress.close()
+    progress.close(succeeded=False)
 
 
 @given(st.binary())
 def test_any_bytes_are_survived(line: bytes) -> None:
     progress = Progress(TWO)
     progress.feed(line)
-    progress.close()
+    progress.close(succeeded=False)
 
 
 def test_what_is_baked_beside_tells_nothing_of_its_own() -> None:
@@ -378,3 +378,20 @@ def test_a_layer_that_is_fetched_is_no_command() -> None:
     assert not progress.ran
     progress.feed(status(vertexes=[vertex("w", name, started=STARTED, completed=ENDED, inputs=["x"])]))
     assert progress.ran
+
+
+def test_a_step_whose_key_was_not_computed_to_the_end_is_cached() -> None:
+    """BuildKit found its result by another key meanwhile."""
+    progress = Progress(["a"], clock=lambda: 1.0)
+    stopped = "failed to calculate checksum of ref 4oc::ym1: context canceled: context canceled"
+    known = {"inputs": ["0"], "started": STARTED, "completed": STARTED}
+    (event,) = (
+        event
+        for event in progress.feed(status(vertexes=[vertex("v", "[a requirements 1/1] RUN x", **known, error=stopped)]))
+        if isinstance(event, StepFinished)
+    )
+    assert (event.cached, event.error, event.canceled) == (True, "", False)
+    # It runs after all.
+    again = {"inputs": ["0"], "started": "2026-11-20T21:47:45.5Z", "completed": ENDED}
+    progress.feed(status(vertexes=[vertex("v", "[a requirements 1/1] RUN x", **again)]))
+    assert progress.targets["a"].cached == 0

@@ -18,7 +18,8 @@ FILES = sorted([*ROOT.glob("tests/golden/recipes/*/*.Dockerfile"), *ROOT.glob("d
     ("name", "words"),
     [
         ("[demo-test 2/2] RUN pytest", "test"),
-        ("[cuda-13-requirements 1/1] RUN x", "toolkit CUDA 13.0.3"),
+        ("[cuda-13-requirements 1/1] RUN x", "resolve CUDA 13.0.3"),
+        ("[cuda-13 1/1] RUN x", "toolkit CUDA 13.0.3"),
         ("[toolkit 1/1] WORKDIR /x", "toolkit CUDA 13.0.3"),
         ("[python-3.13 1/1] FROM docker.io/library/debian:trixie-slim@sha256:12", "image debian:trixie-slim"),
         (
@@ -26,6 +27,7 @@ FILES = sorted([*ROOT.glob("tests/golden/recipes/*/*.Dockerfile"), *ROOT.glob("d
             "image quay.io/pypa/manylinux_2_28_x86_64:1",
         ),
         ("exporting to client directory", "copy the result"),
+        ("exporting to image", "write the image"),
         ("[internal] load build context", "[internal] load build context"),
         ("[own-stage 1/2] RUN x", "own-stage"),
     ],

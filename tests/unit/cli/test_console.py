@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 
 import pytest
 
+from bakery.cli.console import columns_of
 from bakery.cli.failures import OF_THE_MACHINE, failures
 
 
@@ -25,3 +27,24 @@ def test_another_failure_is_a_defect(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit), failures():
         raise OSError(errno.ECHILD, "no child")
     assert "this is a bug in bakery" in capsys.readouterr().err
+
+
+class Stream(io.StringIO):
+    """A stream that may be a terminal."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+@pytest.mark.parametrize(
+    ("columns", "terminal", "width"), [("", False, 140), ("0", False, 140), ("90", False, None), ("", True, None)]
+)
+def test_a_log_is_wide_enough_for_tables(
+    columns: str, terminal: bool, width: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert columns_of(Stream(terminal)) == width

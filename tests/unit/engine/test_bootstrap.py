@@ -176,11 +176,22 @@ def test_environment_puts_the_engine_first_once(environ: dict[str, str]) -> None
 
 def test_daemon_keeps_to_its_own_folders(environ: dict[str, str]) -> None:
     where = engine_paths(environ)
-    settings = private_engine.daemon_configuration(where, Prefix(Path("/prefix")))
+    settings = private_engine.daemon_configuration(where, Prefix(Path("/prefix")), 500 * private_engine.GB)
     for key in ("data-root", "exec-root", "pidfile"):
         assert Path(str(settings[key])).is_relative_to(environ["BAKERY_ENGINE_DIR"])
     assert settings["hosts"] == [f"unix://{where.socket}"]
     assert settings["features"] == {"containerd-snapshotter": True}
+
+
+@pytest.mark.parametrize(("disk", "layers", "everything"), [(20, 30, 45), (100, 30, 45), (1000, 300, 450)])
+def test_limits_of_the_build_cache_grow_with_the_disk(disk: int, layers: int, everything: int) -> None:
+    """Gigabytes: layers are removed before the compiler caches, which the second rule alone removes."""
+    first, second = private_engine.cache_policy(disk * private_engine.GB)
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    assert first["filter"] == ["type=regular"]
+    assert first["maxUsedSpace"] == str(layers * private_engine.GB)
+    assert (second["all"], second["maxUsedSpace"]) == (True, str(everything * private_engine.GB))
 
 
 @pytest.mark.parametrize(

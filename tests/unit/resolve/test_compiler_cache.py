@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.buildx.progress import Listener, Progress
+from bakery.build.buildx.board import Listener
+from bakery.build.buildx.progress import Progress
 from bakery.build.compiler_cache import compiler_cache_targets, restore, save
 from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import OutputError, PlanError
@@ -207,3 +208,19 @@ def test_torch_calls_the_launcher_that_cmake_uses(tmp_path: Path) -> None:
     ):
         own = {**environment, "CMAKE_CUDA_COMPILER_LAUNCHER": launcher}
         assert subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout.strip() == told
+
+
+@pytest.mark.parametrize(
+    ("more", "flags"),
+    [
+        ('device-compression = "size"\n', ["NVCC_APPEND_FLAGS=--compress-mode=size"]),
+        (
+            'device-compression = "none"\nenvironment = { NVCC_APPEND_FLAGS = "-lineinfo" }\n',
+            ["NVCC_APPEND_FLAGS='-lineinfo --compress-mode=none'"],
+        ),
+        ("", []),
+    ],
+)
+def test_nvcc_is_told_how_to_compress(tmp_path: Path, more: str, flags: list[str]) -> None:
+    text = dockerfile(planned(tmp_path, CUDA + more))
+    assert re.findall(r"NVCC_APPEND_FLAGS=(?:'[^']*'|\S+)", text)[-1:] == flags

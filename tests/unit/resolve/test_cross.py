@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.build.buildx.progress import Listener
+from bakery.build.buildx.board import Listener
 from bakery.build.lock.pins import pins_of
 from bakery.build.session import BuildSession
 from bakery.cli.tables.plan import print_cells

@@ -152,7 +152,7 @@ def test_a_value_that_a_step_sees_makes_a_case(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
         '[matrix]\ncuda = ["13.0.3"]\narchs = ["80", "70", "60"]\n[builder]\ntoolkit = "cuda"\n'
-        'environment = { CUDAARCHS = "${ARCHS}" }\n',
+        'environment = { CUDAARCHS = "${ARCHS}" }\n[wheel]\nnaming = { build-tag = "1_${ARCHS}" }\n',
     )
     assert len(list(cases(plan))) == 3
     (first, second) = judge(plan)
@@ -163,7 +163,7 @@ def test_findings_are_merged_in_the_order_of_cells(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
         '[matrix]\npython = ["3.13", "3.11"]\ncuda = ["12.9.1", "13.0.3"]\n[builder]\ntoolkit = "cuda"\n'
-        'environment = { CUDAARCHS = "120" }\n',
+        'environment = { CUDAARCHS = "120" }\n[wheel]\nnaming = { local = "cu${CUDA_TAG}" }\n',
     )
     (finding,) = judge(plan)
     assert finding.rule.id == "clang-arch"

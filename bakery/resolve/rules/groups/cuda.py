@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from bakery.core.errors import UsageError
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.device import OPEN, listed_code
-from bakery.resolve.rules.rule import rule
-from bakery.toolchains.facts import broken_releases, clangs, cuda_release
+from bakery.resolve.rules.rule import Severity, rule
+from bakery.toolchains.facts import broken_releases, clangs, cuda_release, number
 from bakery.toolchains.facts.archs import Arch, lack, parse
 
 
@@ -107,6 +108,55 @@ def _clang(case: Case) -> Iterator[str]:
                     f"{where}: clang {row.version}, which compiles CUDA {case.cuda} here, supports GPUs up to "
                     f"sm_{row.newest}, not sm_{arch.number}"
                 )
+
+
+_COMPRESS_MODE = re.compile(r"--?compress-mode[=\s]+([a-z]+)")
+_COMPRESS_SINCE = "12.8"
+"""The first CUDA release whose nvcc has the option."""
+_ZSTD_DRIVER = "12.4"
+"""The oldest driver, by its CUDA release, that reads code compressed with Zstandard."""
+
+
+def _compress_mode(case: Case) -> str:
+    """Return the compression that the flags for nvcc ask for; empty for none. nvcc takes the last one."""
+    flags = " ".join(case.environment.get(name, "") for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))
+    modes = _COMPRESS_MODE.findall(flags)
+    return modes[-1] if modes else ""
+
+
+@rule(
+    "device-compression",
+    "The compiler of CUDA code can compress device code",
+    why="nvcc has --compress-mode since CUDA 12.8 and stops at an option that it does not know. clang does not have it.",
+    fix="remove builder.device-compression, or use CUDA 12.8 or newer with nvcc (NVIDIA's wheels have it from CUDA 13 on)",
+    source="nvcc --help of 12.6 to 13.5; CUDA 12.8 release notes",
+)
+def _compression(case: Case) -> Iterator[str]:
+    mode = _compress_mode(case)
+    if not mode:
+        return
+    if case.compiler == "clang":
+        yield f"--compress-mode={mode} is an option of nvcc, and clang compiles CUDA {case.cuda} here"
+    elif not case.cuda:
+        yield f"--compress-mode={mode} is an option of nvcc, and the recipe has no CUDA"
+    elif number(case.cuda) < number(_COMPRESS_SINCE):
+        yield f"nvcc of CUDA {case.cuda} does not know --compress-mode={mode}; it is new in CUDA {_COMPRESS_SINCE}"
+
+
+@rule(
+    "device-compression-driver",
+    "Drivers that can run the wheel can read its device code",
+    why="Code of CUDA 12 runs on drivers from CUDA 12.0 on, but drivers older than CUDA 12.4 (550) cannot read "
+    "Zstandard, which --compress-mode=size uses: loading fails with 'device kernel image is invalid'. CUDA 13 needs a "
+    "newer driver anyway.",
+    fix="require driver 550 or newer in your documentation, or set builder.device-compression = 'speed'",
+    source="CUDA 12.8 release notes; vllm-project/vllm#20694, pytorch/pytorch#157791",
+    severity=Severity.WARNING,
+)
+def _compression_driver(case: Case) -> Iterator[str]:
+    mode = _compress_mode(case)
+    if mode in ("size", "balance") and case.compiler == "nvcc" and case.cuda_major == "12":
+        yield f"--compress-mode={mode}: the wheel needs a driver of CUDA {_ZSTD_DRIVER} (550) or newer"
 
 
 @rule(

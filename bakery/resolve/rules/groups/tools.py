@@ -94,6 +94,21 @@ def _public_local(case: Case) -> Iterator[str]:
     )
 
 
+@rule(
+    "wheel-names",
+    "Wheels of different cells have different names",
+    why="An index and dist/ have one file of each name. If two cells build different wheels with one name, the run fails "
+    "after both were compiled. Only the project can know whether its version already differs.",
+    fix='tell them apart: naming = { local = "cu${CUDA_TAG}" } in [wheel], or build-tag for a public index; ignore this if the '
+    "project's own version has the value",
+    source="the binary distribution format; flash-attention and vLLM name the CUDA release in the local version",
+    severity=Severity.WARNING,
+)
+def _names(case: Case) -> Iterator[str]:
+    if case.unnamed_axes:
+        yield f"cells that differ only in {' and '.join(case.unnamed_axes)} build wheels of one name"
+
+
 _NUMBER = re.compile(r"[1-9][0-9]*")
 
 

@@ -1,0 +1,1 @@
+wheel-bakery wheel

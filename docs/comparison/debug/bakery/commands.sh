@@ -1,0 +1,1 @@
+wheel-bakery shell cp311-cu130

@@ -1,0 +1,2 @@
+wheel-bakery init
+wheel-bakery full
