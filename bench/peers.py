@@ -256,10 +256,10 @@ def rows_of(
     """Return the rows of a project from what was measured: (case, tool) → seconds, and the seconds of `compile_times`."""
     medians = {key: statistics.median(values) for key, values in taken.items()}
     rows = []
-    for case, tool in medians:
-        if tool != Bakery.name:
-            rows.append(Row(f"{case}: {tool}", f"{medians[case, tool]:.2f} s"))
     for case in dict.fromkeys(case for case, _ in medians):
+        for tool in (Cibuildwheel.name, NaiveBake.name):
+            if (case, tool) in medians:
+                rows.append(Row(f"{case}: {tool}", f"{medians[case, tool]:.2f} s"))
         own, peer = medians[case, Bakery.name], medians[case, Cibuildwheel.name]
         bar = project.bars.get(case)
         verdict = (f"≤ {bar:g} of cibuildwheel", own <= bar * peer) if bar else ("", True)
