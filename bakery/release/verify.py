@@ -62,7 +62,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
             matched, others = found[cell.id], served.get(cell.id, ())
             expectations = promises(plan, cell, device.get(cell.id), matched, others)
             for path, expectation in zip(matched, expectations, strict=True):
-                faults = [*_faults(path, expectation, cache), *_untested(path, others)]
+                faults = [*_faults(path, expectation, cache), *_recorded_faults(path, others)]
                 faults += filter(None, [gpu_fault(plan, path)] if gpu else [])
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
         sizes += _size(plan, [path for matched in found.values() for path in matched], variants)
@@ -134,19 +134,23 @@ def assigned(
     return found, served, missing, left
 
 
-def _untested(wheel: Path, served: Sequence[Cell]) -> Sequence[str]:
-    """Return a fault for the cells of ``served`` that a wheel was not tested for; without provenance nobody knows."""
-    if not served or not record_path(wheel, PROVENANCE).is_file():
+def _recorded_faults(wheel: Path, served: Sequence[Cell]) -> Sequence[str]:
+    """Return the faults that the provenance of a wheel tells; without one nobody knows.
+
+    It must not be of an incremental build, and must have been tested for the cells of ``served``.
+    """
+    if not record_path(wheel, PROVENANCE).is_file():
         return ()
     try:
-        tested = read(wheel).also_serves
+        provenance = read(wheel)
     except UnavailableError as error:
         return (error.message,)
-    if names := [cell.id for cell in served if cell.id not in tested]:
-        return (
-            f"was not tested for {', '.join(names)}; set wheel.abi3, so that one job builds it and tests it for all",
+    faults = ["was built with --incremental; build it again without the option"] if provenance.incremental else []
+    if names := [cell.id for cell in served if cell.id not in provenance.also_serves]:
+        faults.append(
+            f"was not tested for {', '.join(names)}; set wheel.abi3, so that one job builds it and tests it for all"
         )
-    return ()
+    return faults
 
 
 def _faults(path: Path, expected: ExpectedWheel, cache: Path) -> Sequence[str]:

@@ -43,6 +43,10 @@ def render(report: RunReport) -> Group:
             "\n".join(size_text(item.size) for item in target.wheels),
         )
     lines = [f"warning: {text}" for text in warnings(report)]
+    if report.incremental and report.wheels:
+        lines.append(
+            "warning: built with --incremental, so `verify` refuses the wheels; leave the option out for a release"
+        )
     if report.printed:
         lines.insert(
             0,
