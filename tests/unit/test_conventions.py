@@ -44,6 +44,15 @@ HEAVY = {"python_on_whales", "hcl2", "auditwheel"}
 """Packages that are slow to import: only the functions that use them import them."""
 
 
+LONGEST = 400
+"""Lines of a file."""
+
+
+def test_files_are_short() -> None:
+    lengths = {name: path.read_text().count("\n") for name, path in FILES.items()}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST} == {}
+
+
 @cache
 def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
