@@ -51,12 +51,14 @@ class Recipe(models.Recipe):
         """
         folder = Path(root).absolute()
         text = os.fspath(path)
-        found = load(None if text == "." else text, folder)
-        if len(found) > 1:
-            names = ", ".join(item.recipe.name for item in found)
-            raise UsageError(f"{text!r} names {len(found)} recipes: {names}", hint="load one by its name or its folder")
-        recipe = cls.model_construct(found[0].recipe.model_fields_set, **dict(found[0].recipe))
-        recipe._loaded = found[0]
+        recipes = load(None if text == "." else text, folder)
+        if len(recipes) > 1:
+            names = ", ".join(item.recipe.name for item in recipes)
+            raise UsageError(
+                f"{text!r} names {len(recipes)} recipes: {names}", hint="load one by its name or its folder"
+            )
+        recipe = cls.model_construct(recipes[0].recipe.model_fields_set, **dict(recipes[0].recipe))
+        recipe._loaded = recipes[0]
         return recipe
 
     def plan(

@@ -3,7 +3,8 @@
 The peers are cibuildwheel, and a bake file as people write it: a Dockerfile that copies the source and calls pip, and a
 target for each Python. Every tool has its own copy of the project; a base of its own keeps out layers, downloads and
 objects of earlier runs. ``compile`` is the time that bakery's compile steps take with an empty compiler cache, beside
-the same command in the same container without bakery.
+the same command in the same container without bakery. ``incremental`` is a run of ``wheel --incremental`` after one file
+changed, beside the first run of cibuildwheel, for projects whose build backend can do that.
 
 ``--short`` is for projects that compile for long: without the naive bake and the compile steps alone, and cibuildwheel runs
 once, as it compiles everything each time.
@@ -37,6 +38,7 @@ from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
 
 FIRST, ADDED = ("3.11", "3.13"), "3.12"
+INCREMENTAL = "incremental"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ PROJECTS = {
         "rapidfuzz",
         "src/rapidfuzz/utils.cpp",
         "src/rapidfuzz/cpp_common.hpp",
-        {"first run": 0.9, "one file changed": 0.25, "nothing changed": 0.005},
+        {"first run": 0.9, "one file changed": 0.25, "nothing changed": 0.005, INCREMENTAL: 0.08},
     ),
 }
 COMPILE_BAR = 1.05
@@ -78,12 +80,19 @@ class Bakery:
         self.folder = folder
         self.project = project
 
-    def run(self, pythons: tuple[str, ...], *words: str) -> float:
+    def run(self, pythons: tuple[str, ...], *words: str, command: str = "full") -> float:
         (self.folder / "bakery.toml").write_text(
             f'name = "{self.project.module}"\nmatrix.python = {list(pythons)}\n'.replace("'", '"')
             + f'builder.base = {{ image = "{FRESH}" }}\ntest.imports = ["{self.project.module}"]\n'
         )
-        return seconds(Call([*BAKERY, "full", "--progress", "quiet", *words], self.folder)) or 0.0
+        return seconds(Call([*BAKERY, command, "--progress", "quiet", *words], self.folder)) or 0.0
+
+    def incremental_seconds(self, number: int) -> float:
+        """Return the seconds of an incremental run after one file changed since the last such run."""
+        self.run(FIRST, "--incremental", command="wheel")
+        text = f"static int bench_incremental_{number} __attribute__((used)) = {number};"
+        changed(self.folder / self.project.source, text)
+        return self.run(FIRST, "--incremental", command="wheel")
 
     def compile_seconds(self) -> float:
         """Return how long the compile steps of the last run took."""
@@ -200,6 +209,7 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
     files |= {"ca": host.ca_bundle} if host.ca_bundle else {}
     taken: dict[tuple[str, str], list[float]] = {}
     compiled: list[tuple[float, float]] = []
+    incremental: list[float] = []
     for number in range(times):
         (scratch / "fresh").mkdir(exist_ok=True)
         fresh_image(environment, image, scratch / "fresh", number)
@@ -223,28 +233,47 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
                     changed(tool.folder / project.header, f"extern int bench_header_{number};")
                 elif case == "a Python added":
                     pythons = (*FIRST, ADDED)
-                if options.short and tool.name == "cibuildwheel" and (runs := taken.get(("first run", tool.name))):
-                    taken[case, tool.name] = runs
-                    continue
-                taken.setdefault((case, tool.name), []).append(tool.run(pythons))
+                runs = taken.setdefault((case, tool.name), [])
+                if options.short and tool.name == Cibuildwheel.name and case != "first run":
+                    runs += taken["first run", tool.name][-1:]
+                else:
+                    runs.append(tool.run(pythons))
+        if INCREMENTAL in project.bars:
+            incremental.append(tools[0].incremental_seconds(number))
         if not options.short:
             compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile"))
         shell(environment, "docker", "rmi", "--force", FRESH)
+    rows = rows_of(project, taken, incremental, compiled)
+    return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
+
+
+def rows_of(
+    project: Project,
+    taken: Mapping[tuple[str, str], list[float]],
+    incremental: list[float],
+    compiled: list[tuple[float, float]],
+) -> list[Row]:
+    """Return the rows of a project from what was measured: (case, tool) → seconds, and the seconds of `compile_times`."""
     medians = {key: statistics.median(values) for key, values in taken.items()}
     rows = []
     for case in dict.fromkeys(case for case, _ in medians):
-        for tool in ("cibuildwheel",) if options.short else ("cibuildwheel", "naive bake"):
-            rows.append(Row(f"{case}: {tool}", f"{medians[case, tool]:.2f} s"))
-        own, peer = medians[case, "bakery"], medians[case, "cibuildwheel"]
+        for tool in (Cibuildwheel.name, NaiveBake.name):
+            if (case, tool) in medians:
+                rows.append(Row(f"{case}: {tool}", f"{medians[case, tool]:.2f} s"))
+        own, peer = medians[case, Bakery.name], medians[case, Cibuildwheel.name]
         bar = project.bars.get(case)
         verdict = (f"≤ {bar:g} of cibuildwheel", own <= bar * peer) if bar else ("", True)
         rows.append(Row(f"{case}: bakery", f"{own:.2f} s ({own / peer:.3f})", *verdict))
+    if incremental:
+        own, peer, bar = statistics.median(incremental), medians["first run", "cibuildwheel"], project.bars[INCREMENTAL]
+        verdict = (f"≤ {bar:g} of cibuildwheel's first run", own <= bar * peer)
+        rows.append(Row("one file changed: bakery --incremental", f"{own:.2f} s ({own / peer:.3f})", *verdict))
     if compiled:
         own, bare = (statistics.median(pair[place] for pair in compiled) for place in (0, 1))
         rows.append(Row("compile: bare", f"{bare:.2f} s"))
         verdict = (f"≤ {COMPILE_BAR:g} of bare", own <= COMPILE_BAR * bare)
         rows.append(Row("compile: bakery", f"{own:.2f} s ({own / bare:.3f})", *verdict))
-    return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
+    return rows
 
 
 def main() -> int:

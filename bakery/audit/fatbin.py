@@ -129,9 +129,11 @@ def read_sections(stream: IO[bytes], sections: Iterable[tuple[str, int, int]], b
     Raises OverLimit.
     """
     reader = _Reader(stream, budget)
-    own = [(name, start, size) for name, start, size in sections if name in SECTIONS]
-    code = reader.read(reader.read_section, ((start, start + size, name == _RELOCATABLE) for name, start, size in own))
-    return replace(code, section_size=sum(size for _, _, size in own))
+    device = [(name, start, size) for name, start, size in sections if name in SECTIONS]
+    code = reader.read(
+        reader.read_section, ((start, start + size, name == _RELOCATABLE) for name, start, size in device)
+    )
+    return replace(code, section_size=sum(size for _, _, size in device))
 
 
 def search_segments(stream: IO[bytes], segments: Iterable[tuple[int, int]], budget: Budget) -> DeviceCode:

@@ -73,10 +73,10 @@ def derive(objects: Iterable[SharedObject]) -> Properties:
 
 
 def _cuda_properties(objects: Iterable[SharedObject]) -> dict[str, dict[str, list[str]]]:
-    own = [item for item in objects if not is_grafted(item.path)]
-    linked = {match[1] for item in own for match in map(_NUMBERED.match, item.needed) if match}
-    images = [image for item in own for image in item.device_code.images if image.kind in ("elf", "ptx")]
-    if damaged := next((item for item in own if item.device_code.defect), None):
+    built = [item for item in objects if not is_grafted(item.path)]
+    linked = {match[1] for item in built for match in map(_NUMBERED.match, item.needed) if match}
+    images = [image for item in built for image in item.device_code.images if image.kind in ("elf", "ptx")]
+    if damaged := next((item for item in built if item.device_code.defect), None):
         raise BadVariant(f"the device code of {damaged.path} cannot be read: {damaged.device_code.defect}")
     if not images:
         if linked:
@@ -115,12 +115,12 @@ def label_of(properties: Properties) -> str:
     if not properties:
         return NULL
     parts = []
-    if own := properties.get("nvidia"):
+    if nvidia := properties.get("nvidia"):
         pairs = sorted(
-            (value.partition("_") for value in own.get(ARCH, ())), key=lambda pair: (_arch_key(pair[0]), pair[2])
+            (value.partition("_") for value in nvidia.get(ARCH, ())), key=lambda pair: (_arch_key(pair[0]), pair[2])
         )
         archs = (number + ("v" if kind == "virtual" else "") for number, _, kind in pairs)
-        parts += [f"cu{own.get(LOWER, ('',))[0]}", *archs]
+        parts += [f"cu{nvidia.get(LOWER, ('',))[0]}", *archs]
     if level := properties.get(X86, {}).get(LEVEL):
         parts.append(f"x86{level[0]}")
     return "_".join(parts)

@@ -143,13 +143,13 @@ def find(root: Path, recipe: str, cell: str) -> tuple[CellProfile, Path, bool]:
 
     Without any such profile, the newest one. Raises UsageError if no kept run baked the cell.
     """
-    found = [(run, profile) for run in kept_runs(root) if (profile := read(run, cell)) and profile.recipe == recipe]
-    if not found:
+    profiles = [(run, profile) for run in kept_runs(root) if (profile := read(run, cell)) and profile.recipe == recipe]
+    if not profiles:
         raise UsageError(
             f"no kept run has times of {cell}", hint=f"bake it: wheel-bakery wheel --rebuild --only '{cell}'"
         )
-    run, profile = next((item for item in found if item[1].commands), found[0])
-    return profile, run, bool(profile.commands) and run != found[0][0]
+    run, profile = next((item for item in profiles if item[1].commands), profiles[0])
+    return profile, run, bool(profile.commands) and run != profiles[0][0]
 
 
 def read(run: Path, cell: str) -> CellProfile | None:

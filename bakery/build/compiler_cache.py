@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import tarfile
@@ -93,6 +94,9 @@ def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: P
                 temporary = destination / f".{CACHE_FILE}.new"
                 shutil.move(exported, temporary)
                 temporary.chmod(0o644)
+                # The exporter gives all files one time. BuildKit takes a file of the same size and time for one that it
+                # received before, also from another folder.
+                os.utime(temporary)
                 temporary.replace(destination / CACHE_FILE)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error}") from error

@@ -115,6 +115,14 @@ def last_run(state: Path, recipe: str) -> dict[str, Record]:
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
 
 
+def kept_records(state: Path, recipe: str) -> dict[Path, dict[str, Record]]:
+    """Return journal → its records by cell, for the kept runs of a recipe, the oldest first. Raises OutputError."""
+    try:
+        return {path: read(read_plain(path, MAX_JOURNAL_BYTES, follow=False)) for path in journals(state, recipe)}
+    except OSError as error:
+        raise OutputError(f"cannot read the journals of {recipe}: {error.strerror or error}") from error
+
+
 def _journals(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*.jsonl") if path.stem.isdecimal()), key=lambda path: int(path.stem))
 

@@ -370,6 +370,7 @@ def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
         state=context.folder,
         seconds=seconds,
         started=time.time() - seconds,
+        incremental=context.options.incremental,
         failures=tuple(
             CellFailure(
                 name, state.error, tuple(other for other, one in runner.states.items() if one.failed_in == name)

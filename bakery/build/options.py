@@ -49,6 +49,7 @@ class Options:
         pinned: replaces the recipe's lock.
         compiler_cache: the folder or store that compiler caches are restored from and saved to.
         compiler_cache_read_only: nothing is saved.
+        incremental: the plan is one of `resolve.incremental`, so its wheels are not for a release.
         state: a folder for the run and its state; None for those of the project.
     """
 
@@ -69,6 +70,7 @@ class Options:
     pinned: PinnedMaterials | None = None
     compiler_cache: Path | StoreAddress | None = None
     compiler_cache_read_only: bool = False
+    incremental: bool = False
     state: Path | None = None
 
     @property

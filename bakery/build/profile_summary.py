@@ -84,12 +84,12 @@ def device_seconds(profile: CellProfile) -> dict[str, float]:
 
     cudafe++ and the host compiler also name one, but run once for all.
     """
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for phase in profile.phases:
         if phase.architecture and (phase.name in ("cicc", "ptxas") or phase.name.endswith("(preprocessing 1)")):
             name = f"sm_{phase.architecture.rpartition('_')[2]}"
-            found[name] = found.get(name, 0.0) + phase.seconds
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+            seconds[name] = seconds.get(name, 0.0) + phase.seconds
+    return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
 def advice(profile: CellProfile, used: Summary, others: Sequence[CellProfile]) -> list[str]:

@@ -79,9 +79,9 @@ class RemoteCache:
         missing: dict[str, Path] = {}
         count = size = 0
         for target in self.targets:
-            made, platform, listed = stage / target.cell.id, target.cell.platform, self._listed(target)
-            here = _objects(read_plain(made / "objects", _MAX_LIST, follow=False))
-            now = read_plain(made / "now", 32, follow=False).decode().strip()
+            exported, platform, listed = stage / target.cell.id, target.cell.platform, self._listed(target)
+            here = _objects(read_plain(exported / "objects", _MAX_LIST, follow=False))
+            now = read_plain(exported / "now", 32, follow=False).decode().strip()
             wanted = sorted(set(listed) - set(here))
             folder = _contents(self.folder / "missing" / target.name)
             taken = self._download(target, wanted, folder / CACHE_FILE, int(now) - 60)
@@ -105,9 +105,9 @@ class RemoteCache:
             packed[target.name] = _contents(folder, since=self.since[target.cell.platform], known=known)
         stage = carry(self.session, self.pins, targets, self.folder / "saving", packed)
         for target in targets:
-            made = stage / target.cell.id
-            used = _objects(read_plain(made / "objects", _MAX_LIST, follow=False))
-            with open_plain(made / CACHE_FILE, follow=False) as file:
+            exported = stage / target.cell.id
+            used = _objects(read_plain(exported / "objects", _MAX_LIST, follow=False))
+            with open_plain(exported / CACHE_FILE, follow=False) as file:
                 stored = self._upload(target, file)
             self._list(target, {name: used[name] for name in sorted(used)}, cells)
             count, size = count + len(stored), size + sum(stored.values())
@@ -151,8 +151,8 @@ class RemoteCache:
             return taken
         with ThreadPoolExecutor(_THREADS) as pool, tarfile.open(archive, "w") as tar:
             for part in _parts(names):
-                found = pool.map(self.store.get, [self._object(target, name) for name in part])
-                for name, data in zip(part, found, strict=True):
+                contents = pool.map(self.store.get, [self._object(target, name) for name in part])
+                for name, data in zip(part, contents, strict=True):
                     if data is not None:
                         member = tarfile.TarInfo(name)
                         member.size, member.mtime, member.mode = len(data), changed, 0o644

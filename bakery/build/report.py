@@ -87,8 +87,9 @@ class RunReport:
     """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
 
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
-    about several wheels together. ``started``: when the first cell could start, in seconds since 1970. ``replaced``: wheel that had another content
-    in the output folder → what changed since; empty if unknown.
+    about several wheels together. ``incremental``: its wheels are not for a release. ``started``: when the first cell
+    could start, in seconds since 1970. ``replaced``: wheel that had another content in the output folder → what changed
+    since; empty if unknown.
     """
 
     recipe: str
@@ -101,6 +102,7 @@ class RunReport:
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     started: float = 0.0
+    incremental: bool = False
     replaced: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -150,6 +152,7 @@ class RunReport:
             "stopped": self.stopped,
             "started": round(self.started, 3),
             "seconds": round(self.seconds, 3),
+            "incremental": self.incremental,
             "output": str(self.output),
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),

@@ -154,9 +154,9 @@ def _gpus(targets: Sequence[Document]) -> Json:
     for wheel in [item for target in targets for item in cast("list[Document]", target["wheels"])]:
         device = cast("dict[str, int]", wheel.get("device", {}))
         if device:
-            found = cover([arch for text in device for arch in _archs(text)])
+            ranges = cover([arch for text in device for arch in _archs(text)])
             rows.append(
-                {"wheel": Path(str(wheel["path"])).name, "device": wheel["device"], "by": [item.by for item in found]}
+                {"wheel": Path(str(wheel["path"])).name, "device": wheel["device"], "by": [item.by for item in ranges]}
             )
     names: list[Json] = [{"capability": item.gpu.capability, "names": list(item.gpu.names)} for item in cover([])]
     return {"names": names, "wheels": rows} if rows else None

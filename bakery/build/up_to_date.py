@@ -78,6 +78,7 @@ def kept_report(context: RunContext) -> RunReport:
             output=context.output,
             state=folder,
             seconds=time.monotonic() - started,
+            incremental=context.options.incremental,
             warnings=tag_differences([(row.cell, item.path) for row in rows for item in row.wheels[:1]]),
         )
         (folder / "report.json").write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")

@@ -83,6 +83,14 @@ class BakeArguments:
         ),
     ] = False
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Bake cells that are up to date, too.")] = False
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Compile only what changed since the last run with this option. For development: `verify` refuses such "
+            "wheels.",
+        ),
+    ] = False
     failed: Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")] = False
     progress: options.Progress = "auto"
     json_: Annotated[
@@ -157,6 +165,7 @@ class BakeArguments:
             compiler_cache=parse_place(self.compiler_cache) if self.compiler_cache else None,
             compiler_cache_read_only=self.compiler_cache_read_only,
             selection=selection,
+            incremental=self.incremental,
         )
 
 
@@ -177,6 +186,8 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         )
     if arguments.json_ and arguments.progress == "rawjson":
         raise UsageError("--json and --progress rawjson both print to standard output", hint="use one of them")
+    if arguments.incremental:
+        _check_incremental(arguments, groups, by_cibuildwheel)
     chosen = arguments.options(groups)
     system = this_system() if by_cibuildwheel else "linux"
     is_build = not (arguments.print_ or by_cibuildwheel)
@@ -195,6 +206,10 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
             if arguments.json_:
                 print_json([])
             return
+    if arguments.incremental:
+        from bakery.resolve.incremental import incremental
+
+        selected = [(root, incremental(root, plan)) for root, plan in selected]
     if arguments.print_:
         show = print_configurations if by_cibuildwheel else partial(_print_bake, groups=groups, only=chosen.only)
         show([plan for _, plan in selected])
@@ -214,6 +229,20 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         engine_up=up,
         as_json=arguments.json_,
     )
+
+
+def _check_incremental(arguments: BakeArguments, groups: tuple[str, ...], by_cibuildwheel: bool) -> None:
+    """Raise UsageError if a run cannot be incremental, with all reasons."""
+    refused = {
+        "it is for the target wheel (and dev beside it)": "wheel" not in groups or not {*groups} <= {"wheel", "dev"},
+        "--locked is for releases": arguments.locked,
+        "--builder: another node may have no build folder": bool(arguments.builder),
+        "cibuildwheel builds everything each time": by_cibuildwheel,
+    }
+    if problems := [reason for reason, applies in refused.items() if applies]:
+        raise UsageError(
+            "--incremental cannot be used here", details=problems, hint="run `wheel-bakery wheel --incremental`"
+        )
 
 
 def uses_cibuildwheel(backend: str) -> bool:

@@ -41,12 +41,12 @@ def variables(context: typer.Context, incomplete: str) -> list[str]:
     from bakery.resolve.plan import resolve
     from bakery.resolve.settings import settable
 
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for item in _loaded(context):
         with suppress(BakeryError):
             values = resolve(item, environ=os.environ).values()
-            found |= {f"{name}={values.get(name, '')}": "" for name in sorted(settable(item))}
-    return _matching(found, incomplete)
+            texts |= {f"{name}={values.get(name, '')}": "" for name in sorted(settable(item))}
+    return _matching(texts, incomplete)
 
 
 def _loaded(context: typer.Context | None) -> list[Loaded]:
@@ -54,11 +54,11 @@ def _loaded(context: typer.Context | None) -> list[Loaded]:
     from bakery.recipe.load import load
 
     named = (context.params.get("recipe") if context else None) or (None,)
-    found: list[Loaded] = []
+    recipes: list[Loaded] = []
     for reference in named:
         with suppress(BakeryError):
-            found += load(reference, Path.cwd())
-    return found
+            recipes += load(reference, Path.cwd())
+    return recipes
 
 
 def _matching(names: Iterable[str], incomplete: str) -> list[str]:

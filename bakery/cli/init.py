@@ -57,16 +57,16 @@ def init(
     def choose(question: str, options: Sequence[str]) -> str:
         return _ask(question, options) if is_asking else options[0]
 
-    made = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
-    print_warnings(made.plan, made.warnings)
+    result = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
+    print_warnings(result.plan, result.warnings)
     if print_:
-        echo(made.text.rstrip("\n"))
-        _report(made.draft)
+        echo(result.text.rstrip("\n"))
+        _report(result.draft)
         return
-    target.write(made.text)
-    echo(f"{target.file.name}: {made.text.count(chr(10))} lines: {printable(made.draft.title)}")
-    _report(made.draft)
-    plan = made.plan
+    target.write(result.text)
+    echo(f"{target.file.name}: {result.text.count(chr(10))} lines: {printable(result.draft.title)}")
+    _report(result.draft)
+    plan = result.plan
     echo(f"{plan.recipe}: ok, {len(plan.cells)} cells, {sum(1 for _ in plan.targets())} targets")
     option = "" if folder.resolve() == Path.cwd() else f" -C {folder}"
     echo(f"next: wheel-bakery{option} wheel")
@@ -80,8 +80,8 @@ def _source(tree: Tree, *, is_asking: bool) -> str:
     """
     from bakery.init.project import candidates
 
-    found = candidates(tree)
-    if not found:
+    folders = candidates(tree)
+    if not folders:
         raise UsageError(
             f"no Python project in {tree.root}",
             hint="name the folder of the project: wheel-bakery init DIR",
@@ -90,14 +90,14 @@ def _source(tree: Tree, *, is_asking: bool) -> str:
                 *tree.skipped,
             ],
         )
-    if len(found) == 1:
-        return found[0]
+    if len(folders) == 1:
+        return folders[0]
     if is_asking:
-        return _ask("Several projects are in this folder. Which one is the recipe for?", found[:20])
+        return _ask("Several projects are in this folder. Which one is the recipe for?", folders[:20])
     raise UsageError(
-        f"{len(found)} projects in {tree.root}",
-        hint=f"name one: wheel-bakery init {found[0]}",
-        details=found[:20],
+        f"{len(folders)} projects in {tree.root}",
+        hint=f"name one: wheel-bakery init {folders[0]}",
+        details=folders[:20],
     )
 
 

@@ -37,9 +37,9 @@ def logs(
 
     plans = resolved(recipe, None, Path.cwd(), dated=False)
     names = [plan.recipe for _, plan in plans]
-    found = kept_logs.newest(plans[0][0], names, cell)
+    logs = kept_logs.newest(plans[0][0], names, cell)
     shown = 0
-    for log in found:
+    for log in logs:
         text = kept_logs.lines(log)
         say(f"{log.stem}: {log}")
         for line in kept_logs.of_step(text, step, names) if step else text:
@@ -47,5 +47,5 @@ def logs(
             sys.stdout.write(f"{line}\n")
             shown += 1
     if step and not shown:
-        known = dict.fromkeys(stage for log in found for stage in kept_logs.stages(kept_logs.lines(log)))
+        known = dict.fromkeys(stage for log in logs for stage in kept_logs.stages(kept_logs.lines(log)))
         raise UsageError(f"the run has no step of {step}", hint=f"it has {', '.join(known)}")

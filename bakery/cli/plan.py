@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, echo_json, out
+from bakery.cli.console import echo, echo_json, out, say
 from bakery.cli.recipes import narrow, plans
-from bakery.core.names import platform_of
+from bakery.core.errors import PlanError, UsageError
+from bakery.core.names import Kind, platform_of
 
 if TYPE_CHECKING:
+    from bakery.cli.recipes import Plans
     from bakery.plan.model import Plan
 
 
@@ -24,6 +26,13 @@ def plan(
     set_: options.Sets = None,
     only: options.Only = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show every value and where it comes from.")] = False,
+    size: Annotated[
+        bool,
+        typer.Option(
+            "--size",
+            help="Show the size of the wheels in the last runs, an estimate for cells that were not built, and the sum.",
+        ),
+    ] = False,
     json: options.AsJson = False,
     shard: options.Shard = None,
     since: options.Since = None,
@@ -57,6 +66,9 @@ def plan(
     if github_matrix:
         echo(report.github_matrix(chosen, patterns))
         return
+    if size:
+        _print_sizes(selected, patterns, json=json)
+        return
     if json:
         echo_json(report.to_json(chosen, patterns, skipped, _platforms(chosen, builder), explain=explain))
         return
@@ -70,6 +82,39 @@ def plan(
     report.print_skipped(out, skipped)
     if not chosen:
         echo("nothing to bake")
+
+
+def _print_sizes(plans: Plans, patterns: tuple[str, ...], *, json: bool) -> None:
+    """Print the size of each cell and project. Raises PlanError if a release does not fit into its project's limit."""
+    from bakery.build.run_folders import state_folder
+    from bakery.cli.tables import size as report
+    from bakery.cli.tables.plan import selected
+    from bakery.release.coverage import project_of
+    from bakery.release.size import LIMIT_HINT, by_project, plan_size
+
+    recipes, parts = {}, []
+    for root, item in plans:
+        if Kind.WHEEL in item.kinds:
+            try:
+                name = project_of(item, root)
+            except UsageError:
+                # Only the built wheel has its name.
+                name = item.recipe
+            state = state_folder(root, os.environ)
+            recipes[item.recipe], part = plan_size(item, selected(item, patterns), state, name)
+            parts.append(part)
+    projects = by_project(parts)
+    if json:
+        echo_json(report.to_json(recipes, projects))
+    else:
+        for recipe, cells in recipes.items():
+            echo(report.lines(recipe, cells))
+        for project in projects:
+            echo(report.total(project))
+    if any(project.unknown for project in projects):
+        say("a recipe has no estimates before one of its cells is built: wheel-bakery wheel --only CELL")
+    if faults := [fault for project in projects if (fault := project.fault)]:
+        raise PlanError("the release is too large", details=faults, hint=LIMIT_HINT)
 
 
 def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[str, str]]:

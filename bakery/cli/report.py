@@ -35,8 +35,8 @@ def report(
     plans = resolved(recipe, None, Path.cwd(), dated=False)
     recipes = [plan.recipe for _, plan in plans]
     kept = kept_runs(plans[0][0])
-    found = [path for path in kept if not run or path.name == run]
-    reports = [(path, document) for path in found if (document := read_report(path))]
+    folders = [path for path in kept if not run or path.name == run]
+    reports = [(path, document) for path in folders if (document := read_report(path))]
     chosen = next((path for path, document in reports if run or document["recipe"] in recipes), None)
     if chosen is None and run:
         known = ", ".join(path.name for path in kept) or "none"

@@ -43,14 +43,14 @@ def shell(
     from bakery.cli.recipes import checked, resolved
 
     plans = resolved(recipe, set_, Path.cwd(), dated=True)
-    found = [(root, plan, item) for root, plan in plans for item in plan.cells if item.id == cell]
-    if len(found) != 1:
+    matching = [(root, plan, item) for root, plan in plans for item in plan.cells if item.id == cell]
+    if len(matching) != 1:
         known = dict.fromkeys(item.id for _, plan in plans for item in plan.cells)
         raise UsageError(
-            f"{'several recipes have' if found else 'no recipe has'} a cell {cell}",
-            hint="choose one with --recipe" if found else f"cells are {', '.join(known)}",
+            f"{'several recipes have' if matching else 'no recipe has'} a cell {cell}",
+            hint="choose one with --recipe" if matching else f"cells are {', '.join(known)}",
         )
-    root, plan, chosen = found[0]
+    root, plan, chosen = matching[0]
     failed, step = failed_step(root, plan.recipe, cell)
     stage = stage_named(plan, chosen, at or (failed if failed in stages(plan, chosen) else "compile"))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

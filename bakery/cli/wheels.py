@@ -80,6 +80,7 @@ def verify(
     Example: wheel-bakery verify dist/
     """
     from bakery.cli.recipes import plans
+    from bakery.cli.tables.size import total
     from bakery.engine.paths import engine_paths
     from bakery.release.verify import verify as check
 
@@ -87,8 +88,10 @@ def verify(
     selected = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
-    number = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu)
-    echo(f"{number} wheels: complete and as planned")
+    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu)
+    echo(f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned")
+    for project in release.projects:
+        echo(total(project))
 
 
 def gpu_test(
@@ -122,7 +125,7 @@ def gpu_test(
         inside = Path(scratch) / "tests"
         tested = prepare(selected, files, inside)
         run(inside, tested, installed=installed)
-    echo(f"{len(tested)} wheels passed on the GPU")
+    echo(f"{len(tested)} wheel{'s' * (len(tested) != 1)} passed on the GPU")
 
 
 def reproduce(

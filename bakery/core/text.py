@@ -1,4 +1,4 @@
-"""Untrusted text, regular expressions and JSON: safe to show, to match, to read."""
+"""Text for people, and untrusted text, regular expressions and JSON: safe to show, to match, to read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else ascii(char)[1:-1] for char in text)
+
+
+def size_text(size: float) -> str:
+    """Return a size in bytes for people: ``10.74 GB``, ``1.2 MB`` or ``340 kB``."""
+    if size >= 1e9:
+        return f"{size / 1e9:.2f} GB"
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
 
 
 def is_unicode(text: str) -> bool:

@@ -278,8 +278,8 @@ def native_first(statuses: Sequence[NodeStatus]) -> tuple[NodeStatus, ...]:
     native = {platform for status in statuses for platform in (status.node.platforms or status.platforms[:1])}
 
     def reduced(status: NodeStatus) -> NodeStatus:
-        own, *others = status.platforms
-        return replace(status, platforms=(own, *(item for item in others if item not in native)))
+        first, *others = status.platforms
+        return replace(status, platforms=(first, *(item for item in others if item not in native)))
 
     return tuple(status if status.node.platforms or not status.platforms else reduced(status) for status in statuses)
 

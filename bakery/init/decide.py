@@ -53,7 +53,7 @@ def _title(project: Project, device: Device) -> str:
         "nanobind": includes("nanobind/") or packages.get("nanobind"),
         "pybind11": includes("pybind11/") or packages.get("pybind11"),
     }
-    tools = " and ".join(label for label, found in libraries.items() if found)
+    tools = " and ".join(label for label, place in libraries.items() if place)
     kind = ", ".join(languages[:3]) or ("an extension" if project.metadata.setup.extensions else "Python only")
     backend = project.metadata.backend
     known = backend.text if re.fullmatch(r"[\w.-]{1,60}", backend.text) else "its own backend"
@@ -61,8 +61,8 @@ def _title(project: Project, device: Device) -> str:
 
 
 def _name(draft: Draft, project: Project) -> None:
-    found = project.metadata.name
-    for text, reason in ((found.text if found else "", ""), (project.label, "guess: the name of the folder")):
+    declared = project.metadata.name
+    for text, reason in ((declared.text if declared else "", ""), (project.label, "guess: the name of the folder")):
         plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-")
         plain = f"py-{plain}" if plain[:1].isdigit() else plain
         if names.RECIPE.match(plain) and not names.is_device(plain):

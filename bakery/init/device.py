@@ -51,8 +51,8 @@ class Device:
 def find_device(project: Project, choose: Choose) -> Device:
     """Return the framework and the CUDA that a project is built with."""
     cuda_place = project.metadata.setup.extensions.get("CUDAExtension") or project.language("cuda")
-    found = {"torch": _torch_place(project), "jax": project.sources.includes("xla/ffi/")}
-    places = {name: place for name, place in found.items() if place}
+    uses = {"torch": _torch_place(project), "jax": project.sources.includes("xla/ffi/")}
+    places = {name: place for name, place in uses.items() if place}
     framework = next(iter(places), "")
     if len(places) > 1:
         question = (
@@ -126,9 +126,9 @@ def _components(project: Project, framework: str) -> tuple[tuple[str, Place], ..
     from bakery.toolchains.registry import frameworks
 
     known = frameworks()[framework].components if framework else ()
-    found: dict[str, Place] = {}
+    tools: dict[str, Place] = {}
     for name, starts in TABLES["cuda-headers"].items():
         place = project.cmake.cuda_libraries.get(name) or project.sources.includes(*starts.split())
         if place and name not in known:
-            found[name] = place
-    return tuple(found.items())
+            tools[name] = place
+    return tuple(tools.items())

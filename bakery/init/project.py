@@ -46,8 +46,8 @@ class Project:
 
     def language(self, *languages: str) -> Place | None:
         """Return the first place that shows one of the languages."""
-        found = (build.languages.get(name) for name in languages for build in (self.cmake, self.meson, self.sources))
-        return next((place for place in found if place), None)
+        uses = (build.languages.get(name) for name in languages for build in (self.cmake, self.meson, self.sources))
+        return next((place for place in uses if place), None)
 
     def rust(self) -> Place | None:
         """Return what shows that the build compiles Rust."""
@@ -134,7 +134,7 @@ def _modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo: Ca
     built = _tops((*metadata.setup.names, *((rust,) if rust else ()), *native))
     only = re.compile(r"(?:src/|python/|lib/)?([A-Za-z_][A-Za-z0-9_]*)/__init__\.py")
     packages = [Fact(match[1], Place(path)) for path in tree.own if (match := only.fullmatch(path))]
-    found = (
+    module = (
         _in_tree(tree, metadata, (name, dotted))
         or _single(_listed(metadata))
         or built.get(name)
@@ -143,7 +143,7 @@ def _modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo: Ca
         or _single({fact.text: fact for fact in packages})
         or _single(built)
     )
-    return (found,) if found and _MODULE.match(found.text) else ()
+    return (module,) if module and _MODULE.match(module.text) else ()
 
 
 def _tops(facts: Iterable[Fact]) -> dict[str, Fact]:
@@ -156,8 +156,8 @@ def _tops(facts: Iterable[Fact]) -> dict[str, Fact]:
     return tops
 
 
-def _single(found: dict[str, Fact]) -> Fact | None:
-    return next(iter(found.values())) if len(found) == 1 else None
+def _single(candidates: dict[str, Fact]) -> Fact | None:
+    return next(iter(candidates.values())) if len(candidates) == 1 else None
 
 
 def _listed(metadata: Metadata) -> dict[str, Fact]:

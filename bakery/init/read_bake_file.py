@@ -106,24 +106,24 @@ class _Reader:
     def _axis(self, axis: str, where: str, value: object, place: Place) -> None:
         lists = ([text] if axis == "archs" else text.split(",") for text in self._values(value))
         texts = [part.strip() for parts in lists for part in parts]
-        found = [match for text in texts if (match := re.fullmatch(TABLES["bake-values"][axis], text))]
-        if not found or len(found) < len(texts):
+        matches = [match for text in texts if (match := re.fullmatch(TABLES["bake-values"][axis], text))]
+        if not matches or len(matches) < len(texts):
             self._rest(
                 where, "no list of architectures" if axis == "archs" else f"values that are no versions of {axis}"
             )
-        values = (f"{match[1]}.{match[2]}{match[3]}" if axis == "python" else match[0] for match in found)
-        if found:
+        values = (f"{match[1]}.{match[2]}{match[3]}" if axis == "python" else match[0] for match in matches)
+        if matches:
             self.result.axes.setdefault(axis, (tuple(dict.fromkeys(values)), place))
 
     def _values(self, value: object) -> list[str]:
         """Return the texts of a value; names of variables are replaced by their defaults."""
-        found: list[str] = []
+        result: list[str] = []
         for item in value if isinstance(value, list) else [value]:
             text = _text(item)
             default = self.variables.get(item) if text is None and isinstance(item, str) else None
             texts = [text, *map(_text, default if isinstance(default, list) else [default])]
-            found += [known for known in texts if known is not None]
-        return found
+            result += [known for known in texts if known is not None]
+        return result
 
     def _blocks(self, kind: str) -> Iterator[tuple[str, Mapping[str, object]]]:
         blocks = self.document.get(kind)

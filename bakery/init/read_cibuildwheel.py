@@ -142,10 +142,10 @@ class _Reader:
     def _platforms(self) -> None:
         known = TABLES["cibuildwheel-archs"]
         archs = _words(self._value("archs"))
-        found = list(known.values()) if archs == ["all"] else [known[arch] for arch in archs if arch in known]
-        if found and any(arch in _AUTO for arch in archs):
-            found.insert(0, known["x86_64"])
-        self.result.platforms = tuple(dict.fromkeys(found))
+        platforms = list(known.values()) if archs == ["all"] else [known[arch] for arch in archs if arch in known]
+        if platforms and any(arch in _AUTO for arch in archs):
+            platforms.insert(0, known["x86_64"])
+        self.result.platforms = tuple(dict.fromkeys(platforms))
         if others := [arch for arch in archs if arch not in (*known, *_AUTO, "all") and plain(arch)]:
             self._rest(self.paths["archs"], f"Bakery has no platform for {', '.join(others)[:100]}")
         for system in ("macos", "windows"):
@@ -193,10 +193,10 @@ class _Reader:
         if manager == self.base.manager:
             return name
         row = next((row for row in facts.packages() if name == (row.apt if manager == "apt" else row.dnf)), None)
-        found = (row.apt if self.base.manager == "apt" else row.dnf) if row and self.base.manager else ""
-        if not found:
+        packages = (row.apt if self.base.manager == "apt" else row.dnf) if row and self.base.manager else ""
+        if not packages:
             raise _Refused("packages of another distribution; write their names here into builder.system-packages")
-        return found
+        return packages
 
     def _before_build(self, source: str, value: object) -> None:
         packages: list[str] = []
@@ -354,15 +354,15 @@ def _commands(value: object) -> Iterator[list[str]]:
 
 def _patterns(value: object) -> tuple[str, ...]:
     """Return the selectors of ``build`` or ``skip``, braces expanded."""
-    found: list[str] = []
+    patterns: list[str] = []
     for word in (word for text in _texts(value, split=False) for word in text.split()):
         stack = [word[:200]]
-        while stack and len(found) < _MOST_PATTERNS:
+        while stack and len(patterns) < _MOST_PATTERNS:
             pattern = stack.pop()
             match = re.search(r"\{([^{}]*)\}", pattern)
             if match is None:
-                found.append(pattern)
+                patterns.append(pattern)
             else:
                 options = match[1].split(",")[:_MOST_PATTERNS]
                 stack.extend(pattern[: match.start()] + option + pattern[match.end() :] for option in options)
-    return tuple(found)
+    return tuple(patterns)

@@ -91,9 +91,9 @@ def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> No
         build.downloads = build.downloads or Fact(words[0], place)
 
 
-def _add(found: dict[str, Place], names: Iterable[str], place: Place) -> None:
+def _add(places: dict[str, Place], names: Iterable[str], place: Place) -> None:
     for name in names:
-        found.setdefault(name, place)
+        places.setdefault(name, place)
 
 
 _MESON_CALL = re.compile(r"\b(project|add_languages|dependency|extension_module)[ \t]*\(([^()]{0,2000})")
@@ -214,14 +214,14 @@ def read_sources(tree: Tree) -> Sources:
     """Read the includes of the project's own source files."""
     sources = Sources()
     known = TABLES["languages"]
-    found = [(name, known.get(name[name.rfind(".") :].lower(), "")) for name in tree.own if "." in name]
-    found = [(name, language) for name, language in found if language]
-    sources.is_partial = len(found) > MOST_SOURCES
-    for name, language in found[:MOST_SOURCES]:
+    files = [(name, known.get(name[name.rfind(".") :].lower(), "")) for name in tree.own if "." in name]
+    files = [(name, language) for name, language in files if language]
+    sources.is_partial = len(files) > MOST_SOURCES
+    for name, language in files[:MOST_SOURCES]:
         sources.languages.setdefault(language, Place(name))
         if language not in ("fortran", "rust"):
             _includes(sources.headers, name, tree.read(name, _START) or b"", language)
-    cython = [name for name, language in found if language == "cython"]
+    cython = [name for name, language in files if language == "cython"]
     if not any(f"{name[:-4]}{end}" in tree.files for name in cython for end in (".c", ".cpp", ".cxx")):
         sources.uncompiled = sources.languages.get("cython")
     present = {name.rpartition("/")[2] for name in tree.files}

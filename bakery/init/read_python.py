@@ -72,8 +72,8 @@ def read_metadata(tree: Tree) -> Metadata:
     config = _SetupCfg(tree.text("setup.cfg") or "", notes)
 
     def first(path: tuple[str, ...], section: str, option: str, keyword: str) -> Fact | None:
-        found = (pyproject.fact(*path), *config.get(section, option), *setup.keywords.get(keyword, ()))
-        return next(filter(None, found), None)
+        facts = (pyproject.fact(*path), *config.get(section, option), *setup.keywords.get(keyword, ()))
+        return next(filter(None, facts), None)
 
     requires = distinct(
         (
@@ -130,8 +130,8 @@ def _abi3(pyproject: Toml, config: _SetupCfg, setup: SetupPy) -> Fact | None:
         *config.get("bdist_wheel", "py-limited-api"),
         setup.abi3,
     )
-    found = ((tag, re.fullmatch(r"cp3(\d{1,2})", tag.text)) for tag in tags if tag)
-    return next((Fact(f"3.{match[1]}", tag.place) for tag, match in found if match), None)
+    matches = ((tag, re.fullmatch(r"cp3(\d{1,2})", tag.text)) for tag in tags if tag)
+    return next((Fact(f"3.{match[1]}", tag.place) for tag, match in matches if match), None)
 
 
 def _poetry_python(pyproject: Toml) -> Fact | None:

@@ -62,8 +62,8 @@ class Tree:
 
     def named(self, *names: str) -> list[str]:
         """Return the project's own files with one of some names, those in the highest folders first."""
-        found = [path for path in self.own if path.rpartition("/")[2] in names]
-        return sorted(found, key=lambda path: (path.count("/"), path))
+        paths = [path for path in self.own if path.rpartition("/")[2] in names]
+        return sorted(paths, key=lambda path: (path.count("/"), path))
 
     def below(self, folder: str) -> Tree:
         """Return the part of the tree below a folder."""
@@ -112,8 +112,8 @@ class _Scan:
 
     def _folder(self, path: str, own: bool, level: int) -> list[tuple[str, bool, int]]:
         try:
-            with os.scandir(self.root / path) as found:
-                entries = list(itertools.islice(found, MOST_ENTRIES))
+            with os.scandir(self.root / path) as scanned:
+                entries = list(itertools.islice(scanned, MOST_ENTRIES))
         except OSError as error:
             if not path:
                 raise OutputError(f"cannot read {self.root}: {error.strerror}", hint="name a folder") from error

@@ -51,6 +51,7 @@ class Plan:
         origins: dotted path → (value, where it came from), for ``--explain``.
         workflow, ci: the file of the workflow, and what it does; empty and None for a recipe without one.
         lock: the lock file.
+        max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
     """
 
     recipe: str
@@ -85,6 +86,7 @@ class Plan:
     workflow: str = ""
     ci: Ci | None = None
     lock: str = "bakery.lock"
+    max_project_mb: int = 0
 
     @property
     def crosses(self) -> bool:

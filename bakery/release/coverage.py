@@ -85,8 +85,8 @@ def coverage(
     versions = {_version(path) for path in wheels}
     wanted = Version(version or plan.audit.version or str(max(versions, key=_newest, default="0"))).public
     cells = (*plan.cells, *plan.cibuildwheel_cells)
-    found, served, _, _ = assigned(plan, [path for path in wheels if _version(path).public == wanted])
-    covered = {*found, *(cell.id for others in served.values() for cell in others)}
+    wheels_of, served, _, _ = assigned(plan, [path for path in wheels if _version(path).public == wanted])
+    covered = {*wheels_of, *(cell.id for others in served.values() for cell in others)}
     return Coverage(
         plan.recipe,
         project,

@@ -75,9 +75,9 @@ def run(folder: Path, wheels: Sequence[Path], *, installed: bool) -> None:
 
 
 def _wheels(plan: Plan, wheels: Sequence[Path]) -> Iterator[tuple[Cell, Path]]:
-    found = assigned(plan, wheels)[0]
+    wheels_of = assigned(plan, wheels)[0]
     for cell in plan.cells:
-        for wheel in found.get(cell.id, ()):
+        for wheel in wheels_of.get(cell.id, ()):
             yield cell, wheel
 
 

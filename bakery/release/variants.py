@@ -131,9 +131,9 @@ def _copy(wheel: Path, target: Path, text: bytes) -> None:
             path = f"{head}/{FILE}"
             digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
             lines = source.read(info).splitlines(keepends=True)
-            own = next(i for i, line in enumerate(lines) if line.startswith(f"{info.filename},".encode()))
-            end = b"\r\n" if lines[own].endswith(b"\r\n") else b"\n"
-            lines.insert(own, f"{path},sha256={digest},{len(text)}".encode() + end)
+            at = next(i for i, line in enumerate(lines) if line.startswith(f"{info.filename},".encode()))
+            end = b"\r\n" if lines[at].endswith(b"\r\n") else b"\n"
+            lines.insert(at, f"{path},sha256={digest},{len(text)}".encode() + end)
             result.writestr(_like(info, path), text)
             result.writestr(_like(info, info.filename), b"".join(lines))
 

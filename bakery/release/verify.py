@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename
@@ -20,17 +21,28 @@ from bakery.core.wheel_names import parse_wheel_name, split_label
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.release.gpu_record import gpu_fault
+from bakery.release.size import LIMIT_HINT, ProjectSize, by_project, limit_of, uploaded
 from bakery.release.variants import other_files
 from bakery.resolve.rules.device import device_promises
 
 
-def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False) -> int:
-    """Check a set of wheels with different names; return their number. ``cache`` is the folder of audit results.
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A set of wheels that is as planned: the number of its wheels, and the size of each project's wheels."""
+
+    wheels: int
+    projects: tuple[ProjectSize, ...]
+
+
+def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False) -> Release:
+    """Check a set of wheels with different names; return what it has. ``cache`` is the folder of audit results.
 
     With ``gpu``, each wheel of a recipe with ``test.gpu`` must have a record of a passed test on a GPU.
-    Raises AuditError with all missing wheels, failed audits and wheels that are in no plan.
+    Raises AuditError with all missing wheels, failed audits, wheels that are in no plan, and projects whose wheels take
+    more space than their index gives them.
     """
     problems: list[str] = []
+    sizes: list[ProjectSize] = []
     left: list[Path] = []
     variants: list[Path] = []
     for path in wheels:
@@ -50,17 +62,39 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
             matched, others = found[cell.id], served.get(cell.id, ())
             expectations = promises(plan, cell, device.get(cell.id), matched, others)
             for path, expectation in zip(matched, expectations, strict=True):
-                faults = [*_faults(path, expectation, cache), *_untested(path, others)]
+                faults = [*_faults(path, expectation, cache), *_recorded_faults(path, others)]
                 faults += filter(None, [gpu_fault(plan, path)] if gpu else [])
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
+        sizes += _size(plan, [path for matched in found.values() for path in matched], variants)
     problems = missing + problems + [f"{path.name}: in no plan" for path in left]
-    if problems:
+    projects = by_project(sizes)
+    too_large = [fault for project in projects if (fault := project.fault)]
+    if problems or too_large:
         raise AuditError(
-            f"the {len(wheels)} wheels are not the set that is planned: {len(problems)} problems",
-            details=problems,
-            hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells",
+            f"the {len(wheels)} wheels are not the set that is planned: {len(problems + too_large)} problems"
+            if problems
+            else "the release is too large",
+            details=[*problems, *too_large],
+            hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells"
+            if problems
+            else LIMIT_HINT,
         )
-    return len(wheels)
+    return Release(len(wheels), projects)
+
+
+def _size(plan: Plan, planned: Sequence[Path], variants: Iterable[Path]) -> Iterable[ProjectSize]:
+    """Yield the size of the wheels of a plan, with their variants; nothing if it has no wheels."""
+    if planned:
+        names = {path.name for path in planned}
+        size = _bytes(planned)
+        labelled = _bytes(path for path in variants if split_label(path.name)[0] in names)
+        project = str(parse_wheel_name(planned[0].name)[0])
+        yield ProjectSize(project, size + labelled, uploaded(plan, size) + labelled, limit_of(plan))
+
+
+def _bytes(paths: Iterable[Path]) -> int:
+    # The audit reports a link to nothing.
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
 def _wrong_variants(variants: Sequence[Path], plain: Sequence[Path], cache: Path) -> list[str]:
@@ -100,19 +134,23 @@ def assigned(
     return found, served, missing, left
 
 
-def _untested(wheel: Path, served: Sequence[Cell]) -> Sequence[str]:
-    """Return a fault for the cells of ``served`` that a wheel was not tested for; without provenance nobody knows."""
-    if not served or not record_path(wheel, PROVENANCE).is_file():
+def _recorded_faults(wheel: Path, served: Sequence[Cell]) -> Sequence[str]:
+    """Return the faults that the provenance of a wheel tells; without one nobody knows.
+
+    It must not be of an incremental build, and must have been tested for the cells of ``served``.
+    """
+    if not record_path(wheel, PROVENANCE).is_file():
         return ()
     try:
-        tested = read(wheel).also_serves
+        provenance = read(wheel)
     except UnavailableError as error:
         return (error.message,)
-    if names := [cell.id for cell in served if cell.id not in tested]:
-        return (
-            f"was not tested for {', '.join(names)}; set wheel.abi3, so that one job builds it and tests it for all",
+    faults = ["was built with --incremental; build it again without the option"] if provenance.incremental else []
+    if names := [cell.id for cell in served if cell.id not in provenance.also_serves]:
+        faults.append(
+            f"was not tested for {', '.join(names)}; set wheel.abi3, so that one job builds it and tests it for all"
         )
-    return ()
+    return faults
 
 
 def _faults(path: Path, expected: ExpectedWheel, cache: Path) -> Sequence[str]:

@@ -46,6 +46,7 @@ DEFAULTS: Mapping[str, Default] = {
     "wheel.repair.plat": "auto",
     "wheel.also-named": (),
     "wheel.max-size": None,
+    "wheel.max-project-size": None,
     "wheel.variants.label": None,
     "wheel.variants.properties": {},
     "wheel.requires": (),

@@ -124,6 +124,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
         ci=workflow_settings(settings) if recipe.ci else None,
         lock=lock,
+        max_project_mb=size_mb(limit) if (limit := settings.text("wheel.max-project-size")) else 0,
     )
 
 

@@ -28,6 +28,9 @@ PREFIX = "BAKERY_"
 """Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
 
 _THREE_PARTS = r"[0-9]+\.[0-9]+\.[0-9]+"
+_ENDLESS = re.compile("[0-9]{1000}")
+"""Python reads no number of more than 4,300 digits."""
+
 _PLATFORMS_EXPECTED = "platforms such as linux/amd64, linux/arm64 or macos/arm64, separated by commas"
 _PROVIDER = "builder.base.provider"
 RELEASES = {
@@ -355,7 +358,8 @@ def check_values(variables: Iterable[PlanVariable]) -> None:
     problems = []
     for variable in variables:
         wrong_choice = variable.choices and variable.value not in variable.choices
-        if wrong_choice or not all(matches_whole(pattern, variable.value) for pattern in variable.patterns):
+        endless = variable.patterns and _ENDLESS.search(variable.value)
+        if wrong_choice or endless or not all(matches_whole(pattern, variable.value) for pattern in variable.patterns):
             problems.append(f"{variable.name}: expected {variable.expected}, got {variable.value[:80]!r}")
         elif not is_line(variable.value):
             problems.append(f"{variable.name}: expected one line of Unicode text without control characters")

@@ -255,7 +255,7 @@ def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
         mounts=(_list_mount(_BACKEND, "backend-requires"),),
     )
     folder = f"{pip_steps.SOURCES}/{place}"
-    found = Mount("bind", folder, source=folder, from_="backend-requirements")
+    requirements = Mount("bind", folder, source=folder, from_="backend-requirements")
     add = (Command((*program, *literals("add", place, VENV))), Script(f"cat {folder}/requirements.txt >> {LOCK}"))
     return (
         stage_with_args("backend-requires", "backend", (asking,), "What the backend requires beside that (PEP 517)."),
@@ -263,7 +263,7 @@ def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
         stage_with_args(
             "builder",
             "backend",
-            (Run(add, (found,), network=False),),
+            (Run(add, (requirements,), network=False),),
             "What this project's build needs, and nothing else.",
         ),
     )

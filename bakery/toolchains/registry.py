@@ -42,6 +42,6 @@ def frameworks() -> dict[str, Framework]:
 def _providers(package: ModuleType, kind: type[P]) -> dict[str, P]:
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
-    found = (getattr(module, "PROVIDERS", (getattr(module, "PROVIDER", None),)) for module in modules)
-    providers = (provider for several in found for provider in several)
+    groups = (getattr(module, "PROVIDERS", (getattr(module, "PROVIDER", None),)) for module in modules)
+    providers = (provider for several in groups for provider in several)
     return {provider.name: provider for provider in providers if isinstance(provider, kind)}

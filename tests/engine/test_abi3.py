@@ -49,7 +49,7 @@ def test_one_wheel_without_being_told(tmp_path: Path) -> None:
     definition = record["predicate"]["buildDefinition"]
     assert definition["externalParameters"]["cell"] == "cp311"
     assert definition["internalParameters"]["alsoServes"] == ["cp313"]
-    assert "1 wheels: complete and as planned" in bakery(folder, "verify", "dist").out
+    assert "1 wheel: complete and as planned" in bakery(folder, "verify", "dist").out
     # The next run knows it: nothing is built for the other Python, and what did not change is cached.
     again = bakery(folder, "full")
     assert again.results()["wheel-cp311"]["wheels"] == results["wheel-cp311"]["wheels"]

@@ -170,6 +170,27 @@ def test_what_compilers_made_is_carried_to_an_engine_that_has_nothing(tmp_path: 
 
 
 @pytest.mark.proof
+def test_compiler_caches_of_the_same_size_are_told_apart(tmp_path: Path) -> None:
+    """BuildKit does not send a file again whose size and time it knows, also if it is in another folder."""
+    names, archives = ("one", "two"), []
+    for name in names:
+        bakery(project(tmp_path / name / "project"), "wheel", "--compiler-cache", str(tmp_path / name / "kept"))
+        archives.append(tmp_path / name / "kept" / "linux_amd64" / "ccache.tar")
+    size = max(path.stat().st_size for path in archives)
+    for path in archives:
+        times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+        # An archive may end with zeros.
+        os.truncate(path, size)
+        os.utime(path, ns=times)
+    for name in names:
+        environment = {"BAKERY_CACHE_KEY": uuid.uuid4().hex}
+        (tmp_path / name / "project" / "fresh.txt").write_text("another source for BuildKit, and none for a compiler\n")
+        kept = str(tmp_path / name / "kept")
+        done = bakery(tmp_path / name / "project", "wheel", "--compiler-cache", kept, environment=environment)
+        assert done.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 1, "hits": 1}
+
+
+@pytest.mark.proof
 def test_a_damaged_compiler_cache_fails_no_build(tmp_path: Path) -> None:
     folder = project(tmp_path / "project")
     kept = tmp_path / "kept" / "linux_amd64" / "ccache.tar"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import json
 import zipfile
 from collections.abc import Mapping
 from email.message import Message
@@ -67,6 +68,10 @@ def test_one_build_has_several_names(project: Path) -> None:
         assert metadata(wheel).get_all("Requires-Dist") == ["packaging>=24,<130"]
     again = bakery(project, "full")
     assert again.wheels == done.wheels
+    # One of the three names is for the public index.
+    (total,) = json.loads(bakery(project, "plan", "--size", "--json").out)["projects"]
+    size = sum(wheel.stat().st_size for wheel in done.wheels)
+    assert (total["project"], total["size"], total["uploaded"]) == ("tiny", size, size // 3)
 
 
 def test_derived_values_follow_a_value_that_only_the_raw_file_is_given(

@@ -9,7 +9,11 @@ from bakery.audit.finding import Finding, Severity, error, error_if, info
 from bakery.audit.wheel import Wheel
 
 PYPI_LIMIT = 100 << 20
-"""PyPI's default limit per file, in bytes."""
+"""PyPI's default limit per file, in bytes (docs.pypi.org/project-management/storage-limits, and MAX_FILESIZE in
+warehouse/constants.py of pypi/warehouse; read 2026-11-23)."""
+
+PYPI_PROJECT_LIMIT = 10 << 30
+"""PyPI's default limit for all files of a project, in bytes (the same sources; MAX_PROJECT_SIZE)."""
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:

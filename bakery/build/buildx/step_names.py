@@ -78,14 +78,14 @@ def name_step(label: Label, recipe: str = "", toolkit: str = "") -> str:
         return _EXPORTS.get(label.text, "copy the result") if label.role is Role.EXPORT else label.title
     if image := _IMAGE.match(label.text):
         return f"image {image['name']}"
-    own = label.stage.removeprefix(f"{recipe}-") if recipe else label.stage
-    if words := _STAGES.get(label.stage) or _STAGES.get(own):
+    stage = label.stage.removeprefix(f"{recipe}-") if recipe else label.stage
+    if words := _STAGES.get(label.stage) or _STAGES.get(stage):
         return words
     if label.stage.startswith("cuda-") and label.stage.endswith("-requirements"):
         return f"resolve CUDA {toolkit}".rstrip()
     if label.stage == "toolkit" or label.stage.startswith(("cuda-", "toolkit-")):
         return f"toolkit CUDA {toolkit}" if toolkit else "toolkit"
-    return own or label.title
+    return stage or label.title
 
 
 def step_names(plan: Plan | None, cell: Cell) -> StepName:

@@ -22,6 +22,9 @@ from bakery.plan.values import Json
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "tag:wheel-bakery,2026:wheel/v1"
+INCREMENTAL = "incremental"
+"""Set if the wheel was compiled with the build folder of an earlier run."""
+
 SERVED = "alsoServes"
 """The cells that take the wheel of another one, which was tested for them, without ``wheel.abi3``."""
 
@@ -37,10 +40,13 @@ def definition(
     materials: Iterable[Material],
     requirements: Mapping[str, Json] | None = None,
     served: Sequence[Cell] = (),
+    *,
+    incremental: bool = False,
 ) -> dict[str, Json]:
     """Return SLSA's buildDefinition: all inputs of the wheel; ``requirements``: place → requirements.
 
-    ``served``: the cells that take the wheel; they are named if the plan does not say so.
+    ``served``: the cells that take the wheel; they are named if the plan does not say so. ``incremental``: the build folder
+    of an earlier run was used.
     """
     others: list[Json] = [item.id for item in served if item.built_by != cell.id]
     external: dict[str, Json] = {
@@ -56,6 +62,7 @@ def definition(
         "dockerfile": {"sha256": build_digest(plan)},
         **({"requirements": dict(requirements)} if requirements else {}),
         **({SERVED: others} if others else {}),
+        **({INCREMENTAL: True} if incremental else {}),
     }
     return {
         "buildType": BUILD_TYPE,

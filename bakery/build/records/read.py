@@ -12,7 +12,7 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from bakery.build.lock.model import LockedFile, Materials, Packages
 from bakery.build.records.buildkit import PROVENANCE, Material, record_path, without_user
-from bakery.build.records.provenance import BUILD_TYPE, PREDICATE, SERVED
+from bakery.build.records.provenance import BUILD_TYPE, INCREMENTAL, PREDICATE, SERVED
 from bakery.core.errors import UnavailableError
 from bakery.core.files import read_plain
 from bakery.plan.values import Json
@@ -67,6 +67,7 @@ class Provenance(BaseModel):
         dockerfile: sha256 of the generated Dockerfile.
         requirements: place → requirements for the package index.
         also_serves: the cells that take the wheel without ``wheel.abi3``.
+        incremental: the wheel was compiled with the build folder of an earlier run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -84,6 +85,7 @@ class Provenance(BaseModel):
         default_factory=dict, validation_alias=_at("internalParameters", "requirements")
     )
     also_serves: tuple[str, ...] = Field(default=(), validation_alias=_at("internalParameters", SERVED))
+    incremental: bool = Field(default=False, validation_alias=_at("internalParameters", INCREMENTAL))
     materials: tuple[RecordedMaterial, ...] = Field(default=(), validation_alias=_at("resolvedDependencies"))
     path: Path = Path()
 

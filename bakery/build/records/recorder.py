@@ -80,7 +80,14 @@ class Recorder:
             ]
         )
         self.materials[cell.id] = Materials(self._images(cell, materials), packages=exported.packages)
-        defined = definition(self.context.plan, cell, materials, place_requirements(exported), cells)
+        defined = definition(
+            self.context.plan,
+            cell,
+            materials,
+            place_requirements(exported),
+            cells,
+            incremental=self.context.options.incremental,
+        )
         written = [
             path
             for wheel, sha256 in wheels.items()

@@ -36,8 +36,8 @@ class HttpStore:
         if status in (403, 404, 405, 409) and self._makes_folders:
             # WebDAV: folders have to be made first, and servers differ in how they say so.
             steps = path.strip("/").split("/")[:-1]
-            made = [self._request("MKCOL", "/" + "/".join(steps[: end + 1]))[0] for end in range(len(steps))]
-            if 201 in made or 405 in made:
+            statuses = [self._request("MKCOL", "/" + "/".join(steps[: end + 1]))[0] for end in range(len(steps))]
+            if 201 in statuses or 405 in statuses:
                 status, _ = self._request("PUT", path, data)
         self._check(status, (200, 201, 204))
 

@@ -40,8 +40,3 @@ def listed(texts: Iterable[str], most: int = 100) -> str:
     items = [printable(text) for text in texts]
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(items[:most]) + more
-
-
-def megabytes(size: int) -> str:
-    """Return a size in bytes for people: ``1.2 MB`` or ``340 kB``."""
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"

@@ -63,9 +63,9 @@ def render_sizes(report: WheelReport) -> RenderableType:
 
 def device_bytes(code: DeviceCode) -> dict[str, int]:
     """Return architecture → the bytes of its code in the file; the last row is headers and padding of all of it."""
-    found = {arch: sum(image.size for image in code.images if image.arch == arch) for arch in code.archs}
-    rest = code.section_size - sum(found.values())
-    return {**found, "headers of device code": rest} if rest > 0 else found
+    sizes = {arch: sum(image.size for image in code.images if image.arch == arch) for arch in code.archs}
+    rest = code.section_size - sum(sizes.values())
+    return {**sizes, "headers of device code": rest} if rest > 0 else sizes
 
 
 def render_changes(changes: Iterable[Change]) -> RenderableType:

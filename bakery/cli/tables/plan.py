@@ -89,7 +89,7 @@ def _document(plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -
                 "images": sorted({image.ref for image in cell.images}),
                 "needs": [f"{need.name}=={need.version}" for need in cell.needs],
             }
-            for cell in _selected(plan, only)
+            for cell in selected(plan, only)
         ],
     }
 
@@ -98,7 +98,8 @@ def _origins(plan: Plan) -> dict[str, object]:
     return {name: {"value": value, "from": origin} for name, (value, origin) in plan.origins.items()}
 
 
-def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
+def selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
+    """Return the cells that the globs ``only`` match, with those that build their wheels; all cells without globs."""
     if not only:
         return (*plan.cells, *plan.cibuildwheel_cells)
 
@@ -114,7 +115,7 @@ def _selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
 
 def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -> None:
     """Print the cells of a plan, how their ``platforms`` are provided, and what the recipe requests."""
-    cells = _selected(plan, only)
+    cells = selected(plan, only)
     console.print(Text.assemble((plan.recipe, "bold"), f"  {plan.description}"))
     console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
     for line in _requests(plan):

@@ -9,9 +9,10 @@ from rich.table import Column
 from rich.text import Text
 
 from bakery.build.report import RunReport, TargetReport
-from bakery.cli.tables import megabytes, plain_table
+from bakery.cli.tables import plain_table
 from bakery.core.durations import duration
 from bakery.core.names import some_cells
+from bakery.core.text import size_text
 
 _MOST_WARNINGS = 5
 
@@ -39,9 +40,13 @@ def render(report: RunReport) -> Group:
             f"{target.cached}/{target.steps}" if target.tries else "",
             *(cell(target) for cell in shown.values()),
             Text("\n".join(item.path.name for item in target.wheels) or target.reason or _shared(target)),
-            "\n".join(megabytes(item.size) for item in target.wheels),
+            "\n".join(size_text(item.size) for item in target.wheels),
         )
     lines = [f"warning: {text}" for text in warnings(report)]
+    if report.incremental and report.wheels:
+        lines.append(
+            "warning: built with --incremental, so `verify` refuses the wheels; leave the option out for a release"
+        )
     if report.printed:
         lines.insert(
             0,
@@ -96,7 +101,7 @@ def markdown(reports: Sequence[RunReport]) -> str:
         parts.append(f"### {report.recipe}: {sum(cells.values())} of {len(cells)} cells, {duration(report.seconds)}\n")
         parts.append("| target | result | time | cached | tries | |\n|---|---|--:|--:|--:|---|")
         for target in report.targets:
-            details = [f"`{item.path.name}` {megabytes(item.size)}" for item in target.wheels]
+            details = [f"`{item.path.name}` {size_text(item.size)}" for item in target.wheels]
             details += [f"ccache: {_ccache(target)}"] if target.compiled else []
             details += [_escaped(target.reason)] if target.reason else []
             details += [_shared(target)] if target.wheel_of and not target.reason else []

@@ -63,7 +63,7 @@ class Model(BaseModel):
     @cache
     def descriptions(cls) -> dict[str, str]:
         """Return key → the text below its field. Pydantic's use_attribute_docstrings would read all files in every command."""
-        found: dict[str, str] = {}
+        descriptions: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             if issubclass(base, Model) and base is not Model:
                 (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
@@ -72,8 +72,10 @@ class Model(BaseModel):
                     if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                         text = after.value if isinstance(after, ast.Expr) else None
                         if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                            found[item.target.id] = inspect.cleandoc(text.value)
-        return {field.alias or name: found[name] for name, field in cls.model_fields.items() if name in found}
+                            descriptions[item.target.id] = inspect.cleandoc(text.value)
+        return {
+            field.alias or name: descriptions[name] for name, field in cls.model_fields.items() if name in descriptions
+        }
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

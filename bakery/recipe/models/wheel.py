@@ -146,6 +146,9 @@ class Wheel(Model):
     max_size: SizeText | None = Field(default=None, examples=["300 MB"])
     """The largest file that the package index accepts from this project. The audit refuses a larger wheel, and PyPI's
     default limit of 100 MiB then does not apply."""
+    max_project_size: SizeText | None = Field(default=None, examples=["40 GB"])
+    """The space that the package index gives all releases of this project. ``wheel-bakery verify`` and ``plan --size``
+    refuse a release that alone takes more. PyPI's default limit is 10 GiB; it applies to wheels for a public index."""
     variants: Variants | None = None
     """The labels and properties of wheel variants."""
     requires: tuple[RequirementText, ...] | None = Field(default=None, examples=[["torch>=2.11"]])

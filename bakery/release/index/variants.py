@@ -16,7 +16,7 @@ def describe(files: Mapping[str, tuple[File, Path]], problems: list[str]) -> dic
 
     A label has the same properties in every wheel of a version; ``problems`` gets those that differ.
     """
-    found: dict[tuple[str, str], dict[str, Properties]] = {}
+    projects: dict[tuple[str, str], dict[str, Properties]] = {}
     formats: dict[tuple[str, str], str] = {}
     for name, (file, path) in sorted(files.items()):
         if not split_label(name)[1]:
@@ -31,12 +31,12 @@ def describe(files: Mapping[str, tuple[File, Path]], problems: list[str]) -> dic
             continue
         # As in the file names, where a dash separates the parts.
         key = file.project, "-".join(split_label(name)[0].split("-")[:2])
-        labels = found.setdefault(key, {})
+        labels = projects.setdefault(key, {})
         if formats.setdefault(key, variant.dialect) != variant.dialect:
             problems.append(f"{name}: is in the format {variant.dialect}, others of its version in {formats[key]}")
         if labels.setdefault(variant.label, variant.properties) != variant.properties:
             problems.append(f"{name}: another wheel of its version has other properties for the label {variant.label}")
     result: dict[str, dict[str, str]] = {}
-    for (project, stem), labels in found.items():
+    for (project, stem), labels in projects.items():
         result.setdefault(project, {})[f"{stem}-variants.json"] = write(labels, formats[project, stem])
     return result

@@ -33,11 +33,12 @@ def device_promises(plan: Plan) -> dict[str, DevicePromise]:
 
 def listed_code(case: Case) -> dict[str, tuple[str, ...]]:
     """Return variable → the device code that it lists; ``all`` stays a word. Other rules report invalid lists."""
-    code_by_variable = {where: (text,) if text in OPEN else _code(text) for where, text in case.arch_lists}
+    code_by_variable = {where: (text,) if text in OPEN else device_code(text) for where, text in case.arch_lists}
     return {where: code for where, code in code_by_variable.items() if code}
 
 
-def _code(text: str) -> tuple[str, ...]:
+def device_code(text: str) -> tuple[str, ...]:
+    """Return the device code that a list of architectures asks for; empty for an invalid list, and for ``all``."""
     try:
         archs = parse(text)
     except UsageError:

@@ -62,12 +62,13 @@ def read_project(root: Path, plan: Plan) -> Project:
     files, command, requirements = _test_of(plan)
     used = {name: _PROGRAMS[name] for name in _called(command) if name in _PROGRAMS}
     folder = plan.source_context.folder
-    own = _dependencies(root / folder, used) if folder else None
+    listed = _dependencies(root / folder, used) if folder else None
     names = {
-        canonicalize_name(re.split(r"[^\w.-]", item.strip(), maxsplit=1)[0]) for item in (*requirements, *(own or ()))
+        canonicalize_name(re.split(r"[^\w.-]", item.strip(), maxsplit=1)[0])
+        for item in (*requirements, *(listed or ()))
     }
     programs = [name for name, dist in used.items() if not any(item.startswith(dist) for item in names)]
-    lacking = tuple(programs) if own is not None or not folder else ()
+    lacking = tuple(programs) if listed is not None or not folder else ()
     only_these = not names and bool(folder)
     if not folder:
         return Project(programs=lacking)

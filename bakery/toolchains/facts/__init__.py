@@ -116,12 +116,12 @@ def package_with(header: str) -> rows.Package | None:
 @cache
 def pinned_images() -> dict[str, tuple[rows.PinnedImage, ...]]:
     """Return short name → its image for each platform. An image with CUDA has the Pythons of the one without."""
-    found: dict[str, tuple[rows.PinnedImage, ...]] = {}
+    images: dict[str, tuple[rows.PinnedImage, ...]] = {}
     for row in _pinned_images():
-        found[row.name] = (*found.get(row.name, ()), row)
+        images[row.name] = (*images.get(row.name, ()), row)
     for cuda in cuda_images():
         for name in (f"cuda{release.replace('.', '_')}" for release in cuda.releases):
-            found[f"{cuda.name}_{name}"] = tuple(
+            images[f"{cuda.name}_{name}"] = tuple(
                 row.model_copy(
                     update={
                         "name": f"{cuda.name}_{name}",
@@ -130,9 +130,9 @@ def pinned_images() -> dict[str, tuple[rows.PinnedImage, ...]]:
                         "digest": "",
                     }
                 )
-                for row in found[cuda.name]
+                for row in images[cuda.name]
             )
-    return found
+    return images
 
 
 @cache

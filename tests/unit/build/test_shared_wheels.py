@@ -154,7 +154,9 @@ def problems(plan: Plan, *wheels: Path) -> list[str]:
     try:
         verify([plan], wheels, wheels[0].parent / "memory")
     except AuditError as error:
-        return [line for line in error.details if re.search("missing|in no plan|not tested|about another", line)]
+        return [
+            line for line in error.details if re.search("missing|in no plan|not tested|about another|incremental", line)
+        ]
     return []
 
 
@@ -190,3 +192,17 @@ def test_a_shared_wheel_of_a_release_was_tested_for_all(tmp_path: Path) -> None:
     assert "was not tested for cp313; set wheel.abi3" in alone
     (replaced,) = recorded(lower, higher, sha256="ab" * 32)
     assert "is about another file" in replaced
+
+
+def test_a_release_has_no_incremental_wheel(tmp_path: Path) -> None:
+    plan = planned(tmp_path, '[matrix]\npython = ["3.11"]\n')
+    wheel = write_wheel(tmp_path, f"cp311-cp311-{LINUX}")
+    path = record_path(wheel, PROVENANCE)
+    path.parent.mkdir()
+    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    machine, now = Machine("29", "0.30", "linux/amd64"), datetime.now(UTC)
+    for incremental in (False, True):
+        defined = definition(plan, plan.cells[0], (), incremental=incremental)
+        path.write_text(json.dumps(statement(wheel.name, sha256, defined, machine, now, now)))
+        expected = [f"cp311: {wheel.name}: was built with --incremental; build it again without the option"]
+        assert problems(plan, wheel) == expected * incremental

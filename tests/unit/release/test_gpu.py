@@ -119,7 +119,7 @@ def test_verify_demands_the_record(tmp_path: Path) -> None:
         verify([plan], [wheel], tmp_path / "memory", gpu=True)
     assert any("was not tested on a GPU" in line for line in without.value.details)
     record_of(plan, wheel)
-    assert verify([plan], [wheel], tmp_path / "memory", gpu=True) == 1
+    assert verify([plan], [wheel], tmp_path / "memory", gpu=True).wheels == 1
 
 
 def test_verify_without_such_a_recipe(tmp_path: Path) -> None:

@@ -115,6 +115,11 @@ def test_unknown_variables_of_the_command_line(loaded: Loaded) -> None:
         ("LEVEL", "22", "LEVEL: expected a value that matches [0-9], got '22'"),
         ("LEVEL", "2\n", "LEVEL: expected a value that matches [0-9], got '2\\n'"),
         ("CUDA_VERSION", "12.8", "CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0, got '12.8'"),
+        (
+            "CUDA_VERSION",
+            f"12.8.{'0' * 5000}",
+            f"CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0, got '12.8.{'0' * 75}'",
+        ),
         ("CACHE", "s3", "CACHE: expected one of none, gha, registry, local, got 's3'"),
         ("SOURCE_DATE_EPOCH", "now", "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'now'"),
         ("CACHE_REF", "a\x01", "CACHE_REF: expected one line of Unicode text without control characters"),

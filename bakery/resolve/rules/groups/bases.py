@@ -184,8 +184,8 @@ def _plat_known(case: Case) -> Iterator[str]:
 def _plat_libc(case: Case) -> Iterator[str]:
     name, release = case.libc
     promised = {"manylinux": "glibc", "musllinux": "musl"}.get(re.split(r"[_0-9]", case.plat)[0], "")
-    own = f"musllinux_{release.replace('.', '_')}" if name == "musl" else ""
-    if name and promised and (name != promised or (own and case.plat != own)):
+    base_tag = f"musllinux_{release.replace('.', '_')}" if name == "musl" else ""
+    if name and promised and (name != promised or (base_tag and case.plat != base_tag)):
         base = case.image.text if case.image else "the base"
         yield f"{case.place('wheel.repair.plat')}: {base} has {name} {release}, and cannot give a {case.plat} wheel"
 

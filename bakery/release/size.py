@@ -1,0 +1,239 @@
+"""The space that a release takes, before its wheels are built and after, and the limit of the package index for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from statistics import median
+
+from bakery.audit.checks.size import PYPI_PROJECT_LIMIT
+from bakery.build.cell_inputs import CellInputs, bakes_of
+from bakery.build.journal import Record, kept_records
+from bakery.build.shared_wheels import families, known_builders
+from bakery.core.text import size_text
+from bakery.plan.cells import Cell
+from bakery.plan.model import Plan
+from bakery.resolve.rules.case import ARCH_LISTS
+from bakery.resolve.rules.device import device_code, device_promises
+
+LIMIT_HINT = (
+    "plan fewer cells or GPU architectures, or set builder.device-compression; if the index gives the project more space, "
+    "set wheel.max-project-size"
+)
+
+
+class Source(StrEnum):
+    """Where the size of a cell is from."""
+
+    BUILT = "built"
+    SHARED = "shared"
+    ESTIMATE = "estimate"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CellSize:
+    """The size of a cell's wheels, under all their names.
+
+    Attributes:
+        size: in bytes; 0 if another cell builds the wheel, None if nothing is known.
+        cells: those that the estimate is made from, or the one that builds the wheel.
+    """
+
+    cell: str
+    size: int | None
+    source: Source
+    cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The space that a package index gives a project for all its releases.
+
+    Attributes:
+        size: in bytes.
+        default: it is PyPI's, not that of the recipe.
+        binding: a larger release is refused: the recipe sets the limit, or names wheels for a public index.
+    """
+
+    size: int
+    default: bool
+    binding: bool
+
+    def __str__(self) -> str:
+        return f"{size_text(self.size)} {'that PyPI gives a project' if self.default else 'of wheel.max-project-size'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSize:
+    """The size of a project's release.
+
+    Attributes:
+        size: of all wheels with a known or estimated size, in bytes.
+        uploaded: the part that goes to the index of the limit, in bytes: wheels may have more names, for another index.
+        limit: None for wheels of a private index without ``wheel.max-project-size``.
+        estimated: the part of ``size`` that is an estimate, in bytes.
+        unknown: the number of cells without a size.
+    """
+
+    project: str
+    size: int
+    uploaded: int
+    limit: Limit | None
+    estimated: int = 0
+    unknown: int = 0
+
+    @property
+    def fault(self) -> str:
+        """Why the release is refused; empty if it fits, as far as its sizes are known."""
+        if not self.limit or not self.limit.binding or self.uploaded <= self.limit.size:
+            return ""
+        return f"{self.project}: the release takes {size_text(self.uploaded)}, more than the {self.limit}"
+
+
+def limit_of(plan: Plan) -> Limit | None:
+    """Return the limit for the project of a plan; None if its wheels are for a private index that has none."""
+    if plan.max_project_mb:
+        return Limit(plan.max_project_mb * 10**6, default=False, binding=True)
+    index = _index(plan)
+    return None if index == "private" else Limit(PYPI_PROJECT_LIMIT, default=True, binding=index == "public")
+
+
+def _index(plan: Plan) -> str:
+    """Return the kind of index that the limit is for: the public one if a wheel is named for it."""
+    kinds = {naming.index for naming in plan.audit.namings}
+    return next(kind for kind in ("public", "", "private") if kind in kinds)
+
+
+def uploaded(plan: Plan, size: int) -> int:
+    """Return the part of ``size`` that goes to the index of the limit: the files of a build differ only in their names."""
+    namings = plan.audit.namings
+    return size * sum(naming.index == _index(plan) for naming in namings) // len(namings)
+
+
+def by_project(parts: Iterable[ProjectSize]) -> tuple[ProjectSize, ...]:
+    """Return one size for each project: several recipes may build wheels of one project. A limit in a recipe goes first."""
+    projects: dict[str, list[ProjectSize]] = {}
+    for part in parts:
+        projects.setdefault(part.project, []).append(part)
+    return tuple(
+        ProjectSize(
+            name,
+            sum(part.size for part in group),
+            sum(part.uploaded for part in group),
+            min((part.limit for part in group if part.limit), key=_rank, default=None),
+            sum(part.estimated for part in group),
+            sum(part.unknown for part in group),
+        )
+        for name, group in projects.items()
+    )
+
+
+def _rank(limit: Limit) -> tuple[bool, bool, int]:
+    return limit.default, not limit.binding, limit.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """What the last build of a cell tells: the size of one of its wheels in bytes, the number of architectures in it."""
+
+    cell: str
+    size: float
+    archs: int
+
+    def scaled(self, archs: int) -> float:
+        """The size with another number of architectures; 0 is unknown."""
+        return self.size * archs / self.archs if archs and self.archs else self.size
+
+
+def plan_size(plan: Plan, selected: Sequence[Cell], state: Path, project: str) -> tuple[list[CellSize], ProjectSize]:
+    """Return the sizes of cells and their sum. ``state`` is the folder with the journals of the project's runs.
+
+    A cell that a kept run built has the size of its wheels. Every other one has the median of the built cells with the most
+    equal axes besides Python. Both are scaled by the number of GPU architectures. Raises OutputError if a journal cannot
+    be read.
+    """
+    cells = {cell.id: cell for cell in (*plan.cells, *plan.cibuildwheel_cells)}
+    kept = kept_records(state, plan.recipe)
+    # A run that did not finish a cell says nothing about its wheel.
+    newest = {
+        name: record
+        for records in kept.values()
+        for name, record in records.items()
+        if name in cells and (record.wheels or record.wheel_of)
+    }
+    taken = known_builders(families(cells.values()), newest)
+    builders = {name: cell.built_by if cell.built_by != name else taken.get(name, name) for name, cell in cells.items()}
+    archs = {name: len(promise.archs) for name, promise in device_promises(plan).items()}
+    builds = {
+        name: _Build(
+            name,
+            sum(wheel.size for wheel in record.wheels) / len(record.wheels),
+            archs.get(name, 0) and (_archs_then(state, plan.recipe, name, kept) or archs[name]),
+        )
+        for name, record in newest.items()
+        if record.wheels and builders[name] == name
+    }
+    estimates = _Estimates(cells, builds, archs, len(plan.audit.namings))
+    wanted = {name for cell in selected for name in (cell.id, builders[cell.id])}
+    sizes = [estimates.of(name, builders[name]) for name in cells if name in wanted]
+    total = sum(item.size or 0 for item in sizes)
+    return sizes, ProjectSize(
+        project,
+        total,
+        uploaded(plan, total),
+        limit_of(plan),
+        sum(item.size or 0 for item in sizes if item.source is Source.ESTIMATE),
+        sum(item.source is Source.UNKNOWN for item in sizes),
+    )
+
+
+class _Estimates:
+    """The sizes of cells, from the last builds of some of them."""
+
+    def __init__(
+        self, cells: Mapping[str, Cell], builds: Mapping[str, _Build], archs: Mapping[str, int], names: int
+    ) -> None:
+        self.cells, self.builds, self.archs, self.names = cells, builds, archs, names
+        self.similar: dict[frozenset[tuple[str, str]], list[_Build]] = {}
+        for build in builds.values():
+            self.similar.setdefault(_axes(cells[build.cell]), []).append(build)
+
+    def of(self, name: str, builder: str) -> CellSize:
+        """Return the size of a cell whose wheel ``builder`` builds."""
+        if builder != name:
+            return CellSize(name, 0, Source.SHARED, (builder,))
+        archs = self.archs.get(name, 0)
+        build = self.builds.get(name)
+        if build and build.archs == archs:
+            return CellSize(name, round(build.size * self.names), Source.BUILT)
+        peers = [build] if build else self._nearest(_axes(self.cells[name]))
+        if not peers:
+            return CellSize(name, None, Source.UNKNOWN)
+        size = median(peer.scaled(archs) for peer in peers)
+        return CellSize(name, round(size * self.names), Source.ESTIMATE, tuple(peer.cell for peer in peers))
+
+    def _nearest(self, axes: frozenset[tuple[str, str]]) -> list[_Build]:
+        """Return the builds of the cells with the most equal axes."""
+        most = max((len(axes & other) for other in self.similar), default=0)
+        return [build for other, builds in self.similar.items() if len(axes & other) == most for build in builds]
+
+
+def _axes(cell: Cell) -> frozenset[tuple[str, str]]:
+    """Return the axes of a cell without its Python, which hardly changes the size of a wheel."""
+    return frozenset((axis, value) for axis, value in cell.axes.items() if axis != "python")
+
+
+def _archs_then(state: Path, recipe: str, cell: str, kept: Mapping[Path, Mapping[str, Record]]) -> int:
+    """Return the number of architectures in the last wheel of a cell; 0 if no kept run tells."""
+    for journal, inputs in bakes_of(state, recipe, cell):
+        if (record := kept.get(journal, {}).get(cell)) and record.wheels:
+            return _listed(inputs)
+    return 0
+
+
+def _listed(inputs: CellInputs) -> int:
+    values = (item for stage in inputs.stages.values() for item in stage.values.items())
+    return next((len(device_code(text)) for name, text in values if name.endswith(ARCH_LISTS) and text), 0)
