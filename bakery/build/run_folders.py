@@ -107,13 +107,18 @@ def _fresh(path: Path) -> Path:
 
 
 def prune(runs: Path, keep: int = MAX_RUNS) -> None:
-    """Remove the oldest runs beyond ``keep``, and the stage folders of dead ones."""
+    """Remove the oldest runs beyond ``keep``, and the stage folders of dead ones.
+
+    Runs that baked nothing are counted apart: they push out no logs.
+    """
     folders = sorted((path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()), key=_age)
     ended = [path for path in folders if not _in_use(path)]
     for path in ended:
         remove_tree(path / "stage")
-    for path in ended[: max(0, len(ended) - keep)]:
-        remove_tree(path)
+    baked = [path for path in ended if (path / "logs").is_dir()]
+    for group in (baked, [path for path in ended if path not in baked]):
+        for path in group[: max(0, len(group) - keep)]:
+            remove_tree(path)
 
 
 def _age(path: Path) -> tuple[float, str]:

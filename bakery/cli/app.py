@@ -96,7 +96,7 @@ def _root(
 def main() -> None:
     """Run the command. Every failure prints a message and sets its exit code."""
     _remove_relative_folders_from_path()
-    sys.stdout = without_reader(sys.stdout)
+    sys.stdout, sys.stderr = without_reader(sys.stdout), without_reader(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         # A terminal without "✓" shows a replacement character.
         if isinstance(stream, io.TextIOWrapper):

@@ -73,7 +73,7 @@ class _Output(io.FileIO):
 
 
 def without_reader(stream: TextIO) -> TextIO:
-    """Return a stream for standard output whose reader may leave: the command goes on, and keeps its exit code."""
+    """Return a standard stream whose reader may leave: the command goes on, and keeps its exit code."""
     if not isinstance(stream, io.TextIOWrapper) or stream.isatty():
         return stream
     raw = _Output(stream.fileno(), "wb", closefd=False)

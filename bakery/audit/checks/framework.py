@@ -74,10 +74,11 @@ def _check_pin(
     needed = torch_abi.needed(names)
     newest = max(needed.values(), default=Version("0"))
     if not pins:
-        yield Finding("framework-pin", severity, f"needs {linked}, but does not require torch", file)
+        text = f"needs {linked}, but does not require torch"
+        yield Finding("framework-pin", severity, text, file, _promised_pin(expected))
     elif not expected.torch_abi and any(map(torch_abi.is_cxx, names)) and _takes_several(pins):
         text = f"calls torch's C++ interface, but accepts several releases: {', '.join(map(str, pins))}"
-        yield Finding("framework-pin", severity, text, file)
+        yield Finding("framework-pin", severity, text, file, _promised_pin(expected))
     elif not any(item.specifier or item.url for item in pins):
         text = f"needs {linked}, but METADATA accepts any torch"
         hint = (
@@ -90,6 +91,13 @@ def _check_pin(
         latest = [name for name, release in needed.items() if release == newest]
         text = f"calls {listed(latest)}, which torch has since {newest}, but accepts torch {older[0]}"
         yield Finding("framework-pin", severity, text, file, f"require torch>={newest}")
+
+
+def _promised_pin(expected: ExpectedWheel) -> str:
+    """Return the advice to require the release that the recipe builds with; empty if that is not known."""
+    pins = requirements_for(expected.requires, "torch")
+    reason = "" if expected.torch_abi else ": torch's C++ interface changes with each minor release"
+    return f"require {pins[0]}{reason}" if pins else ""
 
 
 def _takes(pins: list[Requirement], release: Version) -> bool:

@@ -81,14 +81,34 @@ class CellProgress:
     def seconds_left(self, now: float) -> float:
         """Return how many seconds its steps will take if they take as long as last time; 0 if nobody knows."""
         left = 0.0
-        every = self.steps.values()
-        # Targets may have copies of a step; BuildKit finds late that one of them is cached.
-        done = {step.label.title for step in every if step.completed is not None and not step.error}
+        every = self.steps
+        ahead = _ahead(every) if self.times else set()
         for work, seconds in self.times.items():
-            steps = [step for step in every if step.work == work]
-            if any(step.label.title not in done for step in steps):
+            steps = [step for step in every.values() if step.work == work]
+            if any(step.digest in ahead for step in steps):
                 left += max(0.0, seconds - sum(_spent(step, now) for step in steps))
         return left
+
+
+def _ahead(steps: Mapping[str, Step]) -> set[str]:
+    """Return the digests of the steps that run, or wait for one that does.
+
+    Of the others that did not begin, BuildKit finds late that they are cached: when a step that runs needs them. Targets
+    may have copies of a step, of which one runs.
+    """
+    done = {step.label.title for step in steps.values() if step.completed is not None and not step.error}
+    running = {step.label.title for step in steps.values() if step.running} - done
+    known: dict[str, bool] = {}
+
+    def is_ahead(digest: str) -> bool:
+        if digest not in known:
+            known[digest] = False
+            step = steps.get(digest)
+            if step is not None and (title := step.label.title) not in done:
+                known[digest] = title in running or any(map(is_ahead, step.inputs))
+        return known[digest]
+
+    return {digest for digest in steps if is_ahead(digest)}
 
 
 def _spent(step: Step, now: float) -> float:

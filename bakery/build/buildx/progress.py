@@ -94,8 +94,8 @@ class Step:
         earlier: seconds that it ran before that.
         seen_at: the local clock when it was seen to begin.
         reported: seconds of the last `StepFinished`; None before the first.
-        has_inputs: it depends on other steps. A layer of an imported cache is pulled and unpacked only once another
-            step needs it; the vertex then starts again, without its inputs, and is not reported as cached.
+        inputs: digests of the steps that it depends on. A layer of an imported cache is pulled and unpacked only once
+            another step needs it; the vertex then starts again, without its inputs, and is not reported as cached.
     """
 
     label: Label
@@ -110,7 +110,7 @@ class Step:
     error: str = ""
     seen_at: float | None = None
     reported: float | None = None
-    has_inputs: bool = False
+    inputs: tuple[str, ...] = ()
 
     @property
     def is_command(self) -> bool:
@@ -250,7 +250,7 @@ class Progress:
     @property
     def ran(self) -> bool:
         """Whether a command was run; copies do not count: BuildKit repeats some that are cached."""
-        commands = (step for step in self.steps.values() if step.is_command and step.has_inputs)
+        commands = (step for step in self.steps.values() if step.is_command and step.inputs)
         return any(step.completed is not None and not step.cached for step in commands)
 
     @property
@@ -297,7 +297,7 @@ class Progress:
             # Another build, which may have ended, ran it before.
             step.started = vertex.completed
             vertex = replace(vertex, started=vertex.completed, cached=True)
-        step.has_inputs = step.has_inputs or vertex.has_inputs
+        step.inputs = step.inputs or vertex.inputs
         was_running = step.seen_at is not None and bool(step.targets)
         events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
         self._update(step, vertex)
@@ -336,7 +336,7 @@ class Progress:
             step.started = vertex.started
         step.completed = vertex.completed
         unused = bool(_UNUSED.match(vertex.error))
-        if vertex.has_inputs or not step.has_inputs:
+        if vertex.inputs or not step.inputs:
             step.cached = (vertex.cached or unused) and (step.cached or step.reported is None)
         if vertex.error and not unused and (not step.error or step.canceled):
             step.error = vertex.error

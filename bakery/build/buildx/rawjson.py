@@ -31,7 +31,7 @@ class Vertex:
     Attributes:
         digest: identifies it; the same node comes with several names.
         started: the engine's clock in seconds since 1970; None before the start. ``completed`` likewise.
-        has_inputs: it depends on other nodes; false in reports about a layer that is pulled or unpacked late.
+        inputs: digests of the nodes that it depends on; none in reports about a layer that is pulled or unpacked late.
     """
 
     digest: str
@@ -40,7 +40,7 @@ class Vertex:
     completed: float | None = None
     cached: bool = False
     error: str = ""
-    has_inputs: bool = False
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _vertex(item: dict[str, object]) -> Vertex:
         completed=_time(item, "completed"),
         cached=item.get("cached") is True,
         error=_get(item, "error", ""),
-        has_inputs=bool(item.get("inputs")),
+        inputs=_texts(item.get("inputs")),
     )
 
 
@@ -117,6 +117,10 @@ def _warning(item: dict[str, object]) -> Warned:
         detail=tuple(decode_base64(entry).decode(errors="replace") for entry in lines),
         url=_get(item, "url", ""),
     )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def _get(item: dict[str, object], key: str, default: T) -> T:

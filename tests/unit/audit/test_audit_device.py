@@ -424,6 +424,20 @@ def test_a_pin_takes_releases_of_one_minor(several: bool, pins: list[str], tmp_p
 
 
 @pytest.mark.parametrize(
+    ("expected", "hint"),
+    [
+        (replace(CUDA, requires=("numpy", "torch==2.9.*")), "require torch==2.9.*: torch's C++ interface changes"),
+        (replace(CUDA, requires=("torch>=2.10",), torch_abi="2.10"), "require torch>=2.10"),
+        (CUDA, "require the minor release it was built with (torch==X.Y.*)"),
+    ],
+)
+def test_the_advice_names_the_pin_of_the_recipe(expected: ExpectedWheel, hint: str, tmp_path: Path) -> None:
+    path = write_wheel(tmp_path, files={EXTENSION: cuda(*ARCHS, needed=TORCH)}, metadata=METADATA)
+    (finding,) = [item for item in audit_wheel(path, expected).findings if item.check == "framework-pin"]
+    assert finding.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
     ("names", "abi"),
     [
         (["_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"], "cxx11"),

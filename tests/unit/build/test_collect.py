@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bakery.build import publish as collect
 from bakery.build import run_folders
 from bakery.build.publish import Claims, check_output, publish, stage_files
-from bakery.build.run_folders import prune, run_folder
+from bakery.build.run_folders import MAX_RUNS, prune, run_folder
 from bakery.core.errors import AuditError, InterruptedBake, OutputError
 
 NAME = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
@@ -290,6 +290,16 @@ def test_run_folder_is_pruned(tmp_path: Path) -> None:
     assert len(left) == 6
     assert set(left) <= set(paths)
     assert (tmp_path / ".bakery" / ".gitignore").read_text() == "*\n"
+
+
+def test_runs_that_baked_nothing_push_out_no_logs(tmp_path: Path) -> None:
+    with run_folder(tmp_path) as baked:
+        (baked / "logs").mkdir()
+    for _ in range(8):
+        with run_folder(tmp_path) as path:
+            (path / "report.json").write_text("{}")
+    assert (baked / "logs").is_dir()
+    assert len(list((tmp_path / ".bakery" / "runs").iterdir())) == 1 + MAX_RUNS + 1
 
 
 def test_living_runs_are_not_pruned(tmp_path: Path) -> None:
