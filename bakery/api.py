@@ -31,6 +31,7 @@ from bakery.resolve.set_option import parse_set_options
 if TYPE_CHECKING:
     from bakery.build.buildx.board import Listener
     from bakery.build.buildx.progress import Event
+    from bakery.build.options import Options
 
 
 class Recipe(models.Recipe):
@@ -196,8 +197,7 @@ def bake(
         allow: as ``--allow`` of the command line.
         keep_going: after a failure, stop only the cells that depend on it; None: only if there are several cells.
         parallel: maximum number of cells to bake in parallel; 0 for as many as the engine has cores.
-        resume: skip cells that the last run finished and that have not changed, whatever their image tags and branches
-            name now.
+        resume: skip finished cells that have not changed, whatever their image tags and branches name now.
         rebuild: bake cells that are up to date, too.
         locked: as ``--locked`` of the command line.
         builder: a builder with several nodes, from the configuration in ``root``; or a builder of buildx.
@@ -207,11 +207,7 @@ def bake(
         BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
     """
     from bakery.build.options import CellSelection, Options
-    from bakery.build.pipeline import bake_plan
     from bakery.build.report import conclusion
-    from bakery.build.up_to_date import kept_run
-    from bakery.engine.ca_bundle import find_ca_bundle
-    from bakery.engine.session import open_engine
 
     unchanged = CellSelection.UNFINISHED if resume else CellSelection.CHANGED
     options = Options(
@@ -225,14 +221,30 @@ def bake(
         selection=CellSelection.ALL if rebuild else unchanged,
         builder=builder,
     )
-    report = kept_run(root.resolve(), plan, options, environ)
-    if report is None:
-        engine = open_engine(environ, find_ca_bundle(ca_bundle, environ), builder=builder, folder=root)
-        options = replace(options, builder=None if engine.nodes else builder)
-        report = bake_plan(root.resolve(), plan, options, engine, _listener(on_event))
+    report = _bake(plan, options, root, environ, ca_bundle, on_event)
     if failure := conclusion([report]):
         raise failure
     return report
+
+
+def _bake(
+    plan: Plan,
+    options: Options,
+    root: Path,
+    environ: Mapping[str, str],
+    ca_bundle: Path | None,
+    on_event: Callable[[Event], None] | None,
+) -> RunReport:
+    from bakery.build.pipeline import bake_plan
+    from bakery.build.up_to_date import kept_run
+    from bakery.engine.ca_bundle import find_ca_bundle
+    from bakery.engine.session import open_engine
+
+    if report := kept_run(root.resolve(), plan, options, environ):
+        return report
+    engine = open_engine(environ, find_ca_bundle(ca_bundle, environ), builder=options.builder, folder=root)
+    options = replace(options, builder=None if engine.nodes else options.builder)
+    return bake_plan(root.resolve(), plan, options, engine, _listener(on_event))
 
 
 def _listener(on_event: Callable[[Event], None] | None) -> Listener:

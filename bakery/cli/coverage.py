@@ -38,7 +38,7 @@ def coverage(
     """
     from functools import cache
 
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     from bakery.cli.recipes import plans
     from bakery.cli.tables.coverage import render
@@ -49,10 +49,7 @@ def coverage(
 
     if not index.startswith(("http://", "https://")):
         raise UsageError(f"expected the URL of a package index, got {index!r}", hint="such as https://pypi.org/simple/")
-    try:
-        wanted = str(Version(version)) if version else ""
-    except InvalidVersion:
-        raise UsageError(f"--version: {version!r} is not a version", hint="such as 1.2.0") from None
+    wanted = _release(version) if version else ""
     ignored = [(axis, glob) for axis, _, glob in (item.partition("=") for item in ignore or ())]
     if wrong := [axis for axis, glob in ignored if axis not in AXES or not glob]:
         raise UsageError(f"--ignore: expected AXIS=RELEASE, got {wrong[0]!r}", hint=f"an axis is {' or '.join(AXES)}")
@@ -75,3 +72,13 @@ def coverage(
             out.print(render(item))
     if not all(item.complete for item in results):
         leave(AuditError.exit_code)
+
+
+def _release(version: str) -> str:
+    """Return a version in its normal form. Raises UsageError."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        raise UsageError(f"--version: {version!r} is not a version", hint="such as 1.2.0") from None

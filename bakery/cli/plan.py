@@ -68,20 +68,18 @@ def plan(
         return
     if size:
         _print_sizes(selected, patterns, json=json)
-        return
-    if json:
+    elif json:
         echo_json(report.to_json(chosen, patterns, skipped, _platforms(chosen, builder), explain=explain))
-        return
-    if explain:
-        for item in chosen:
-            out.print(report.origins(item))
     else:
-        platforms = _platforms(chosen, builder)
+        platforms = {} if explain else _platforms(chosen, builder)
         for item in chosen:
-            report.print_cells(out, item, patterns, platforms[item.recipe])
-    report.print_skipped(out, skipped)
-    if not chosen:
-        echo("nothing to bake")
+            if explain:
+                out.print(report.origins(item))
+            else:
+                report.print_cells(out, item, patterns, platforms[item.recipe])
+        report.print_skipped(out, skipped)
+        if not chosen:
+            echo("nothing to bake")
 
 
 def _print_sizes(plans: Plans, patterns: tuple[str, ...], *, json: bool) -> None:

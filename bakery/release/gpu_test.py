@@ -18,7 +18,7 @@ from bakery.plan.model import Plan
 from bakery.plan.values import Json, substitute
 from bakery.release.gpu_record import GPU_TEST, planned_test
 from bakery.release.verify import assigned
-from bakery.resolve.stages import TEST
+from bakery.resolve.wheel_test import TEST
 from bakery.toolchains import programs
 
 

@@ -44,21 +44,19 @@ from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
 from bakery.resolve.before_build import before_build, prepared_source
-from bakery.resolve.materials_stages import TEST_REQUIREMENTS, material_stages
-from bakery.resolve.naming import distribution, namings, required_texts, requires, tested_framework
+from bakery.resolve.materials_stages import material_stages
+from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
-from bakery.resolve.references import declarations, parse, rename_arg
+from bakery.resolve.references import parse, rename_arg
 from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts, read_project, rust_stages
 from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
-    VENV_PYTHON,
     Parts,
     carry_stages,
     ccache_args,
     compile_step,
-    environment_stages,
     folder,
     insert_before_use,
     install_missing,
@@ -75,25 +73,21 @@ from bakery.resolve.stage_inputs import (
     with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
+from bakery.resolve.wheel_test import FIRST, REQUIRES, RUN_LIST, list_mount, test_stages
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.pip_steps import CERTIFICATES, INDEX, NETWORK, TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, INDEX, TOOLS
 from bakery.toolchains.program_mounts import with_programs
-from bakery.toolchains.toolkits.base import STUBS
 
-FIRST = "/wheels/first"
 LOCK = "/requirements.lock"
 """The packages of the build with their hashes, as information in the builder."""
 
-SOURCE, TEST = "source", "test"
-"""Places of a lock: the source archive, and what the test needs."""
+SOURCE = "source"
+"""The place of a lock with the source archive."""
 
 _BUILD_FOLDER = ("SKBUILD_BUILD_DIR", literal("/tmp/build"))
 """Without it, scikit-build-core compiles in a folder of a random name, which gets into objects."""
 
-_REQUIRES = "/requires"
-"""A folder, since BuildKit looks at all files beside the one that a step mounts from another stage."""
-
-_BUILD, _BACKEND, _RUN = f"{_REQUIRES}/build.txt", f"{_REQUIRES}/backend.txt", f"{_REQUIRES}/run.txt"
+_BUILD, _BACKEND = f"{REQUIRES}/build.txt", f"{REQUIRES}/backend.txt"
 _FETCHED = "/fetched/src"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
@@ -127,7 +121,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
             (Copy(("/wheels/dist/",), "/", "repair"),),
             "The wheel and nothing else.",
         ),
-        *_test(parts, lines),
+        *test_stages(parts, lines),
         _dev(parts),
     )
     materials = material_stages(parts, lines, build_stages)
@@ -183,20 +177,16 @@ def _project(parts: Parts) -> Stage:
     ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
     program = (f"{TOOLS}/bin/python", program_mounts.path("requires.py"))
     listing: tuple[Command | Script, ...] = (
-        Command(literals(*program, "/src", _REQUIRES, *ours)),
+        Command(literals(*program, "/src", REQUIRES, *ours)),
         *read_project(parts),
     )
-    lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(_RUN, "run", ours))
+    lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(RUN_LIST, "run", ours))
     return Stage(
         "project",
         literal("base"),
         (Run(listing, (source_mount(parts, writable=False),), network=False, lists=lists),),
         "What the project needs to be built, and to run; the same list means the same builder.",
     )
-
-
-def _list_mount(file: str, stage: str = "project") -> Mount:
-    return Mount("bind", file, source=file, from_=stage)
 
 
 def _requirements(parts: Parts, lines: Lines) -> Stage:
@@ -209,7 +199,7 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
         words,
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         direct=settings.texts("builder.allow-direct"),
-        mounts=(_list_mount(_BUILD),),
+        mounts=(list_mount(_BUILD),),
     )
     # A step of its own: scripts of system packages see no credentials.
     steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, resolve))
@@ -252,7 +242,7 @@ def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         beside="build",
         direct=settings.texts("builder.allow-direct"),
-        mounts=(_list_mount(_BACKEND, "backend-requires"),),
+        mounts=(list_mount(_BACKEND, "backend-requires"),),
     )
     folder = f"{pip_steps.SOURCES}/{place}"
     requirements = Mount("bind", folder, source=folder, from_="backend-requirements")
@@ -323,77 +313,6 @@ def _repair(parts: Parts) -> Stage:
         (Run((Command(tuple(words)), normalise), network=False),),
         "Names the wheel, and adds the libraries that it needs.",
         Arg("SOURCE_DATE_EPOCH"),
-    )
-
-
-def _test(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
-    settings = parts.settings
-    runtime = Stage(
-        "runtime",
-        literal(lines.runs.root_stage),
-        install_missing(parts.base.for_running()),
-        "A clean base: nothing of the builder is in it.",
-    )
-    requirements = dict.fromkeys(
-        (*tested_framework(settings), *required_texts(settings), *settings.texts("test.requirements"))
-    )
-    words = (*literals("-r", _RUN), *map(parse, requirements))
-    packages, setup = environment_stages(
-        parts, TEST, TEST_REQUIREMENTS, words, "All that the test needs.", _list_mount(_RUN)
-    )
-    # Of several names of one build, the first is installed.
-    if settings.values.get("wheel.also-named"):
-        wheel = Mount("bind", "/wheels", source=FIRST, from_="repair")
-    else:
-        wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe}-wheel")
-    direct = settings.texts("builder.allow-direct")
-    allowed = f"--direct={','.join(direct)} " if direct else ""
-    install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
-    mounts = (wheel, pip_steps.lock_mount(TEST), pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), *NETWORK)
-    checks: tuple[Step, ...] = (
-        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), mounts)),
-        Run((_smoke(parts),), (wheel, *_driver_mounts(parts)), network=False),
-        *_command(parts),
-    )
-    return (
-        runtime,
-        *packages,
-        stage_with_args("test-env", packages[0].name, (setup,)),
-        stage_with_args(f"{parts.recipe}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
-    )
-
-
-def _driver_mounts(parts: Parts) -> tuple[Mount, ...]:
-    """Return the mount of the driver's stub, for toolkits that have one."""
-    return (Mount("bind", "/driver", source=STUBS, from_="toolkit"),) if parts.toolkits else ()
-
-
-def _smoke(parts: Parts) -> Command:
-    settings = parts.settings
-    words = [*literals(VENV_PYTHON, program_mounts.path("smoke.py"), "/wheels")]
-    words += literals("--driver", "/driver") if parts.toolkits else ()
-    words += literals("--load") if settings.flag("test.load-shared-objects") else ()
-    words += [word for module in settings.texts("test.imports") for word in literals("--import", module)]
-    return Command(tuple(words))
-
-
-def _command(parts: Parts) -> tuple[Step, ...]:
-    settings = parts.settings
-    command = settings.text("test.command")
-    # No bake has a GPU: `wheel-bakery gpu-test` runs the command.
-    if not command or settings.flag("test.gpu"):
-        return ()
-    files = settings.texts("test.files")
-    copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)
-    into = Script("mkdir -p /work && cd /work")
-    run = Command(literals("sh", "-c", command))
-    mounts = (source_mount(parts, writable=False),) if files else ()
-    # The shell itself replaces ${NAME} here; all that it needs is the variable.
-    declared = declarations((Run((Script(command),)),))
-    return (
-        *declared,
-        Env((VENV_PATH,)),
-        with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
     )
 
 

@@ -44,6 +44,21 @@ HEAVY = {"python_on_whales", "hcl2", "auditwheel"}
 """Packages that are slow to import: only the functions that use them import them."""
 
 
+LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 400, 60
+
+
+def test_files_and_functions_are_short() -> None:
+    lengths = {name: path.read_text().count("\n") for name, path in FILES.items()}
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_FILE} == {}
+    functions = {
+        f"{name}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert {name: lines for name, lines in functions.items() if lines > LINES_OF_A_FUNCTION} == {}
+
+
 @cache
 def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
