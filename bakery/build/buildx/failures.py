@@ -18,7 +18,9 @@ from pydantic import TypeAdapter
 from bakery.build.buildx import missing
 from bakery.build.buildx.outcome import LATE, Failure
 
-OWN_WORK = re.compile(r"\[(?:\S+ )?(?:native|compile|repair|\S+-test|\S+-built)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b")
+OWN_WORK = re.compile(
+    r"\[(?:\S+ )?(?:backend-requires|native|compile|repair|\S+-test|\S+-built)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b"
+)
 """Titles of steps that run the project's own code."""
 
 _STEP_ENDED = "did not complete successfully: "

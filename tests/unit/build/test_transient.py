@@ -74,6 +74,7 @@ PERMANENT = [
 
 OWN = [
     "[compile 3/5] RUN with-ccache python -m build",
+    "[backend-requires 1/1] RUN python requires.py",
     "[native 1/1] RUN cmake -S . -B /build",
     "[repair 1/1] RUN finish.py",
     "[linux/amd64 compile 1/1] RUN python -m build",
