@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import uuid
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,25 @@ def test_what_was_built_on_this_machine_is_not_shipped(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if re.match(r"tiny/.", name)]
     assert names == ["tiny/__init__.py", f"tiny/{EXTENSION}"]
+
+
+def test_a_changed_file_of_the_same_size_and_time_is_built(tmp_path: Path) -> None:
+    """As files unpacked from archives often have. BuildKit takes it for the file of the last context of the same name."""
+    folder = extension(tmp_path / "project", 'name = "tiny"\n', SOURCE)
+    unique = uuid.uuid4()
+
+    def built(mark: str) -> bool:
+        source = folder / "src" / "core.cpp"
+        source.write_text(f'{SOURCE}extern "C" const char mark[] = "{mark}{unique}";\n')
+        os.utime(source, (1.6e9, 1.6e9))
+        (wheel,) = bakery(folder, "wheel").wheels
+        with zipfile.ZipFile(wheel) as archive:
+            return f"{mark}{unique}".encode() in archive.read(f"tiny/{EXTENSION}")
+
+    assert built("a")
+    # Nothing runs now, so BuildKit can add to this context what the next one has.
+    assert built("a")
+    assert built("b")
 
 
 @pytest.mark.parametrize(

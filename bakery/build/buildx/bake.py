@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import signal
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -220,19 +222,19 @@ def checked_argv(request: BakeRequest) -> list[str]:
 def bake_environment(request: BakeRequest) -> dict[str, str]:
     """Return the environment variables of buildx for a request."""
     of_request = {**_DEFAULTS, **request.environment, **request.variables}
-    return {**of_request, **_WITHOUT_GIT, **_plain_context_name(request)}
+    return {**of_request, **_WITHOUT_GIT, **_context_name(request)}
 
 
-def _plain_context_name(request: BakeRequest) -> dict[str, str]:
-    """Return variables that give the context an ASCII name.
+def _context_name(request: BakeRequest) -> dict[str, str]:
+    """Return variables that give the context a name of its own in each run.
 
-    buildx sends the name of the context's folder in a gRPC header (build/opt.go, SharedKey); Go takes the name of the
-    working directory from PWD if that leads there.
+    buildx sends the name of the context's folder (build/opt.go, SharedKey). BuildKit does not send a file again that has
+    the path, size and time of one in an earlier context of this name, also if its content is another one or the folder is
+    that of another project. The name is ASCII, as it is a gRPC header. Go takes the name of the working directory from PWD
+    if that leads there.
     """
-    name = request.root.resolve().name
-    if name.isascii() and name.isprintable():
-        return {}
-    link = (request.state / "project").absolute()
+    state = request.state.absolute()
+    link = state / f"project-{hashlib.sha256(os.fsencode(state)).hexdigest()[:16]}"
     # The bakes of a run share it.
     if not link.is_symlink():
         link.symlink_to(request.root.resolve())
