@@ -177,6 +177,9 @@ HEARTBEAT_S = 30.0
 SHORTEST_S = 2.0
 """Steps of fewer seconds have no line in a plain display."""
 
+SAME_S = 0.001
+"""Seconds by which the times of a step differ at most that parallel bakes share: the engine tells each of them apart."""
+
 SHORTEST_ESTIMATE_S = 30.0
 """Cells that take less time have no estimate in a plain display."""
 
@@ -282,7 +285,8 @@ class PlainDisplay(Listener):
             # Nothing needs it any more, or BuildKit found an equal step and continues with that.
             return True
         ends = self._ends.setdefault(event.digest, set())
-        is_repeated = bool(event.digest) and not event.error and event.seconds in ends
+        is_known = any(abs(event.seconds - seconds) < SAME_S for seconds in ends)
+        is_repeated = bool(event.digest) and not event.error and is_known
         ends.add(event.seconds)
         return is_repeated
 

@@ -36,4 +36,5 @@ def test_six_wheels_with_nothing_cached_in_sixty_lines(tmp_path: Path) -> None:
     assert len(done.wheels) == 6
     assert len(lines) <= 60, done.err
     assert [line for line in lines if INSTRUCTIONS.search(line)] == []
-    assert any(re.match(r"cp313-flavour[abc] +compile +\d", line) for line in lines), done.err
+    # It takes long enough for a line on any machine.
+    assert any(re.match(r"cp31[13]-flavour[abc] +compilers and Python  \d", line) for line in lines), done.err
