@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import tarfile
@@ -74,7 +75,8 @@ def test_find_finds_it(engine: RunningEngine) -> None:
 def test_engine_has_what_bakery_needs(engine: RunningEngine) -> None:
     environ = os.environ | private_engine.environment(engine)
     assert docker(environ, "info", "--format", "{{.Driver}}") == "overlayfs"
-    assert "Max Used Space: 30GiB" in docker(environ, "buildx", "inspect")
+    # Layers have a limit of their own, so compiler caches stay longer.
+    assert re.search(r"Filters: +type==regular\n", docker(environ, "buildx", "inspect"))
     docker(environ, "compose", "version")
 
 
