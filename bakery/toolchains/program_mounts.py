@@ -27,7 +27,7 @@ _CALLS = {
     "debian-nvcc": ("other-suite",),
     "host-compiler": ("install-packages", "other-suite"),
     "rust.py": ("install-packages",),
-    "with-ccache": ("slot.py",),
+    "with-ccache": ("slot.py", "link_cache.py"),
 }
 _NO_COMMANDS = ("steps.py", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake")
 """A program for cibuildwheel, and files that clang-tools copies."""

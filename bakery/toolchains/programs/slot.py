@@ -36,6 +36,11 @@ QUEUE = "/dev/shm/bakery-compilers"
 TAKEN = "BAKERY_SLOT"
 """Set for a compiler that has a slot: compilers that it starts, such as nvcc's gcc, need none."""
 
+LINK = "BAKERY_LINK"
+"""Set by `LINK_CACHE`, which calls this program for a link that it does not have."""
+
+LINK_CACHE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "link_cache.py")
+
 NVCC_TIMES = "/tmp/nvcc-times.csv"
 """nvcc appends the times of its phases to this table, which count-ccache reads. ccache does not see the option."""
 
@@ -186,6 +191,8 @@ def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue:
     name = name_of(words)
     if TAKEN in environment or not name or "-E" in words:
         os.execvpe(words[0], words, environment)
+    if LINK not in environment and "-shared" in words and any(word.startswith("-flto") for word in words):
+        os.execve(LINK_CACHE, [LINK_CACHE, *words], environment)
     environment[TAKEN] = "1"
     guess = environment.get("BAKERY_JOB_MEMORY", "")
     peaks, index, expected = None, -1, 0
