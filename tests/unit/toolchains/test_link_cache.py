@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -218,3 +220,15 @@ def test_without_room_the_link_is_done(project: Project) -> None:
     project.cache.write_text("not a folder")
     assert project.link("main.o", "part.o").returncode == 0
     assert (project.folder / "x.so").is_file()
+
+
+def test_old_results_are_not_carried(tmp_path: Path) -> None:
+    cache, output = tmp_path / "cache", tmp_path / "output"
+    for name, days in (("old", 15), ("used", 13)):
+        path = cache / "l" / "ab" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"result")
+        os.utime(path, (time.time() - days * 86400,) * 2)
+    subprocess.run(["sh", PROGRAM.parent / "carry-ccache", cache, tmp_path / "packed", output], check=True)
+    with tarfile.open(output / "ccache.tar") as archive:
+        assert [name for name in archive.getnames() if name.startswith("./l/ab/")] == ["./l/ab/used"]

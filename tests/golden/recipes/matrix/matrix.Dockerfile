@@ -232,7 +232,9 @@ ARG SOURCE_DATE_EPOCH="315532800"
 ARG CUDA_ARCHS="80;90"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py --mount=from=tools,source=/nvcc-ccache,target=/usr/local/bin/nvcc-ccache \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+    --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
+    --mount=from=tools,source=/nvcc-ccache,target=/usr/local/bin/nvcc-ccache \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=.,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
     --mount=type=cache,id=bakery-slots,target=/var/cache/slots \

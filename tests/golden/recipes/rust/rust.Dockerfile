@@ -123,7 +123,8 @@ WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 FROM builder AS before-build
 ARG TARGETARCH
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py --mount=source=.,target=/source \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+    --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py --mount=source=.,target=/source \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
     --mount=type=cache,id=bakery-slots,target=/var/cache/slots --mount=type=secret,id=ca-bundle \
     umask 022 && mkdir -p /src && cp -a /source/. /src && \
@@ -137,10 +138,11 @@ FROM before-build AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
-    --mount=from=before-build,source=/src,target=/src,rw --mount=from=crates,source=/crates,target=/crates,rw \
-    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
-    --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+    --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
+    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=before-build,source=/src,target=/src,rw \
+    --mount=from=crates,source=/crates,target=/crates,rw --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache \
+    --mount=from=cache-scope,target=/run/cache-scope --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \

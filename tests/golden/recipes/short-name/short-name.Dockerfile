@@ -104,9 +104,11 @@ FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
-    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache \
-    --mount=source=.,target=/src,rw --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache \
-    --mount=from=cache-scope,target=/run/cache-scope --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+    --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
+    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=.,target=/src,rw \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
+    --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
