@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from bakery.plan.model import Plan, ignored_output
 if TYPE_CHECKING:
     from bakery.build.buildx.bake import BakeRequest
     from bakery.build.session import BuildSession, Pins
+    from bakery.engine.image_digests import PresentImages
     from bakery.engine.nodes import Nodes
     from bakery.engine.oci_layouts import Layout
     from bakery.engine.session import EngineSession
@@ -62,6 +64,13 @@ class RunContext:
     times: dict[str, Mapping[str, float]] = field(default_factory=dict)
     families: Families = field(default_factory=dict)
     folder: Path = field(init=False)
+
+    @cached_property
+    def present_images(self) -> PresentImages:
+        """The digests of images that a bake takes from the engine."""
+        from bakery.engine.image_digests import PresentImages
+
+        return PresentImages(self.environment, self.options.builder)
 
     @property
     def output(self) -> Path:

@@ -128,7 +128,13 @@ class Finisher:
             own = wheels if cell == builder else ()
             shared = self.context.wheel_of.get(cell, "")
             key = "" if changed else self.context.keys[cell]
-            self.journal.write(Record(cell, key, result, memory, own, shared, self.context.times.get(cell, {})))
+            times = self.context.times.get(cell, {})
+            self.journal.write(Record(cell, key, result, memory, own, shared, times, self._images(builder)))
+
+    def _images(self, builder: str) -> Mapping[str, str]:
+        """Return the digests of the base images that the wheel of a cell was built from, for `Record`."""
+        known = self.recorder.materials.get(builder) if self.recorder else None
+        return {f"{ref} {platform}": digest for (ref, platform), digest in known.images.items()} if known else {}
 
     def _audited(self, cell: Cell, served: Sequence[Cell], folder: Path) -> tuple[AuditResult, ...]:
         paths = stage_files(folder)

@@ -48,6 +48,7 @@ class Record:
         wheels: those that passed the audit; they are published after this record is written.
         wheel_of: the cell whose wheel this one takes without ``wheel.abi3``; empty for its own.
         times: what its steps do → seconds, as they took when they last ran.
+        images: base image, with its platform → digest, as the build of its wheel used it.
     """
 
     cell: str
@@ -57,6 +58,7 @@ class Record:
     wheels: tuple[RecordedWheel, ...] = field(default=())
     wheel_of: str = ""
     times: Mapping[str, float] = field(default_factory=dict)
+    images: Mapping[str, str] = field(default_factory=dict)
 
 
 class Journal:
@@ -150,7 +152,7 @@ def _record(line: bytes) -> Record | None:
         return None
     return (
         record
-        if _has_types(record, (str, str, Result, int, tuple, str, dict))
+        if _has_types(record, (str, str, Result, int, tuple, str, dict, dict))
         and all(isinstance(seconds, float) and 0 <= seconds < LONGEST_STEP_S for seconds in record.times.values())
         and all(_has_types(wheel, (str, str, int)) for wheel in wheels)
         else None

@@ -1,8 +1,8 @@
-"""Which cells of a run are up to date and not baked again. No engine is asked, and little is imported.
+"""Which cells of a run are up to date and not baked again. Little is imported.
 
 A cell is up to date if its key is that of the last run that finished it, and its wheels and their records are in the
-output folder. By default, a cell whose key names an input that others can change under its name (a tag, a branch, a
-folder) is never up to date; ``--resume`` looks at the key alone.
+output folder. By default, a cell whose key names an input that others can change under its name (a branch, a folder) is
+never up to date, and for the tags of base images the engine is asked; ``--resume`` looks at the key alone.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from bakery.build.shared_wheels import remembered
 from bakery.core.errors import BakeryError
 from bakery.core.files import read_plain
 from bakery.core.names import TARGET_KINDS, Kind
+from bakery.plan.cells import Image
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
 from bakery.plan.values import expand
@@ -159,9 +160,22 @@ def _is_unchanged(context: RunContext, task: CellTask) -> bool:
 def _is_up_to_date(context: RunContext, task: CellTask) -> bool:
     return (
         _is_unchanged(context, task)
-        and not mutable_names(context.plan, task, locked_images(context.locked))
+        and not mutable_names(context.plan, task)
         and all(_is_recorded(context.output, wheel) for cell in task.cells for wheel in context.previous[cell].wheels)
+        and _has_same_images(context, task)
     )
+
+
+def _has_same_images(context: RunContext, task: CellTask) -> bool:
+    """Return whether a bake would take the base images that the last one took."""
+    images = tagged_images(task, locked_images(context.locked))
+    if not images:
+        return True
+    recorded = [context.previous[cell].images for cell in task.cells]
+    if not all(image.key in known for image in images for known in recorded):
+        return False
+    present = {image.key: context.present_images.digest(image.ref, image.platform) for image in images}
+    return all(known[key] == digest for key, digest in present.items() for known in recorded)
 
 
 def _is_recorded(output: Path, wheel: RecordedWheel) -> bool:
@@ -178,16 +192,20 @@ def _is_recorded(output: Path, wheel: RecordedWheel) -> bool:
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?(?::.*)?\Z")
 
 
-def mutable_names(plan: Plan, task: CellTask, locked: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
-    """Return the inputs of a task that may change while its key stays: image tags, branches, tags of git, folders.
+def tagged_images(task: CellTask, locked: Mapping[tuple[str, str], str]) -> tuple[Image, ...]:
+    """Return the base images of a task without a digest. Bakery never replaces a Debian image that the engine has.
 
-    Bakery never replaces a Debian image that the engine has. ``locked``: (name, platform) → digest of base images.
+    ``locked``: (name, platform) → digest of base images.
     """
-    images = [
-        image.ref
+    return tuple(
+        image
         for image in task.cell.images
         if "@" not in image.ref and not image.suite and (image.ref, image.platform) not in locked
-    ]
+    )
+
+
+def mutable_names(plan: Plan, task: CellTask) -> tuple[str, ...]:
+    """Return other inputs of a task that may change while its key stays: branches, tags of git, folders."""
     args = plan.args_of(task.cell)
     addresses = [expand(step.source, args) for stage in plan.stages for step in stage.steps if isinstance(step, Add)]
     branches = [address for address in addresses if not _COMMIT.match(address.partition("#")[2])]
@@ -197,4 +215,4 @@ def mutable_names(plan: Plan, task: CellTask, locked: Mapping[tuple[str, str], s
         for item in plan.overrides
         if item.key.partition(".")[0] == "contexts" or (item.key in ("no-cache", "pull") and item.value == "true")
     ]
-    return tuple(dict.fromkeys((*images, *branches, *settings)))
+    return tuple(dict.fromkeys((*branches, *settings)))

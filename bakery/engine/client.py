@@ -107,9 +107,13 @@ class Engine:
                 raise
             return ""
 
-    def image(self, name: str, platform: str) -> dict[str, Json]:
-        """Return what ``docker image inspect`` prints for an image; empty if the engine has none for the platform."""
-        return _parse(self.run_or_empty("image", "inspect", "--format", "{{json .}}", "--platform", platform, name))
+    def image(self, name: str, platform: str = "") -> dict[str, Json]:
+        """Return what ``docker image inspect`` prints for an image; empty if the engine has none for the platform.
+
+        With a platform, ``Id`` is the digest of its manifest, also where the name stands for several platforms.
+        """
+        words = ("--platform", platform) if platform else ()
+        return _parse(self.run_or_empty("image", "inspect", "--format", "{{json .}}", *words, name))
 
     def start(self, words: Sequence[str], stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
         """Start the docker client in a new session, so that Ctrl-C does not reach it; its output goes to pipes."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import urllib.parse
 from collections.abc import Mapping
+from functools import cached_property
 
+from bakery.core.errors import EngineError
 from bakery.core.image_names import familiar
 from bakery.engine.client import Engine
+from bakery.engine.discover import find
 from bakery.plan.values import Json
 
 PROVENANCE = {"BUILDX_METADATA_PROVENANCE": "min"}
@@ -41,8 +44,39 @@ def _image(purl: str) -> str:
 
 
 def present(environment: Mapping[str, str], name: str, platform: str) -> str:
-    """Return the digest of an image that the engine has; empty if it has none of that name."""
-    return str(Engine(environment).image(name, platform).get("Id", ""))
+    """Return the digest of an image that the engine has for a platform, as builds record it; empty if it has none."""
+    engine = Engine(environment)
+    return str(engine.image(name).get("Id", "")) if engine.image(name, platform) else ""
+
+
+class PresentImages:
+    """The digests of images that a bake takes from the engine, asked once for each.
+
+    ``environment`` is that of the process; ``builder``: the name of buildx's builder, None for the current one.
+    """
+
+    def __init__(self, environment: Mapping[str, str], builder: str | None) -> None:
+        self._process = environment
+        self._builder = builder
+        self._digests: dict[tuple[str, str], str] = {}
+
+    @cached_property
+    def _environment(self) -> Mapping[str, str] | None:
+        """The environment of the engine's client; None if builds do not take images from the engine."""
+        try:
+            environment = {**self._process, **find(self._process).environment}
+            # Other builders ask the registry what a tag is now.
+            return environment if Engine(environment).driver(self._builder) == "docker" else None
+        except EngineError:
+            return None
+
+    def digest(self, name: str, platform: str) -> str:
+        """Return the digest of an image; empty if the engine does not answer, or a bake would ask a registry."""
+        key = (name, platform)
+        if key not in self._digests:
+            known = self._environment
+            self._digests[key] = present(known, name, platform) if known is not None and platform else ""
+        return self._digests[key]
 
 
 def offered(environment: Mapping[str, str], name: str) -> str:

@@ -25,6 +25,11 @@ class Image:
     suite: str = ""
     tests: bool = False
 
+    @property
+    def key(self) -> str:
+        """The name and the platform of the image, for records."""
+        return f"{self.ref} {self.platform}"
+
 
 @dataclass(frozen=True, slots=True)
 class Need:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command import Done, bakery, digests, finish, start, states
+from command import Done, bakery, digests, finish, shell, start, states
 from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
@@ -58,6 +59,27 @@ def test_what_is_up_to_date_is_baked_no_more(tmp_path: Path, nowhere: dict[str, 
     rebuilt = bakery(folder, "wheel", "--rebuild")
     assert set(results(rebuilt).values()) == {"done"}
     assert rebuilt.ran() == []
+
+
+def test_a_tag_that_moves_is_noticed(
+    tmp_path: Path, manylinux_image: str, engine_environment: Mapping[str, str]
+) -> None:
+    tag = f"bakery-test/moving:{os.getpid()}"
+    shell(engine_environment, "docker", "tag", manylinux_image, tag)
+    recipe = RECIPE.replace(', "3.13"', "") + f'[builder]\nbase = {{ image = "{tag}" }}\n'
+    folder = extension(tmp_path / "project", recipe, SOURCE)
+    try:
+        assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp311": "done"}
+        again = bakery(folder, "wheel", "--if-changed")
+        assert results(again) == {"wheel-cp311": "kept"}
+        assert not list(again.runs[-1].glob("logs/*"))
+        # This one is an index of several manifests: the image, and its provenance.
+        (tmp_path / "Dockerfile").write_text(f"FROM {tag}\nLABEL moved=yes\n")
+        shell(engine_environment, "docker", "build", "--tag", tag, str(tmp_path))
+        assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp311": "done"}
+        assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp311": "kept"}
+    finally:
+        shell(engine_environment, "docker", "rmi", "--force", tag)
 
 
 def test_a_file_that_changes_during_a_bake_is_not_taken_for_built(tmp_path: Path) -> None:

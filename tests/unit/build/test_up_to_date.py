@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
 from bakery.build.options import CellSelection, Options
 from bakery.build.records.buildkit import PROVENANCE, SBOM, record_path
 from bakery.build.report import RunReport
-from bakery.build.up_to_date import kept_run, mutable_names, select_cells
+from bakery.build.up_to_date import kept_run, mutable_names, select_cells, tagged_images
 from bakery.cli.runs import kept_runs
+from bakery.engine.image_digests import PresentImages
 from bakery.plan.model import Plan
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Base, Builder, Matrix, Recipe, Source
@@ -81,7 +82,9 @@ def context_of(root: Path, plan: Plan, state: Path, options: Options = CHANGED) 
     return context
 
 
-def finish(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> list[Path]:
+def finish(
+    root: Path, plan: Plan, state: Path, options: Options = CHANGED, images: Mapping[str, str] | None = None
+) -> list[Path]:
     """Leave what a run leaves that finished all cells: a journal, wheels and their records."""
     context = context_of(root, plan, state, options)
     journal, wheels = open_journal(state, plan.recipe), []
@@ -92,7 +95,8 @@ def finish(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> l
         sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
         record_path(wheel, PROVENANCE).write_text(json.dumps({"subject": [{"digest": {"sha256": sha256}}]}))
         record_path(wheel, SBOM).write_text("{}")
-        journal.write(Record(cell, key, Result.DONE, wheels=(RecordedWheel(wheel.name, sha256, 5),)))
+        recorded = (RecordedWheel(wheel.name, sha256, 5),)
+        journal.write(Record(cell, key, Result.DONE, wheels=recorded, images=images or {}))
         wheels.append(wheel)
     return wheels
 
@@ -209,7 +213,6 @@ def test_state_of_another_machine_is_not_this_one(root: Path, state: Path, tmp_p
     ("base", "ref", "sets", "names"),
     [
         ("", "", (), 0),
-        ("ghcr.io/me/base:1", "", (), 1),
         (f"ghcr.io/me/base:1@sha256:{'0' * 64}", "", (), 0),
         ("", "main", (), 1),
         ("", "v1.0", (), 1),
@@ -227,7 +230,7 @@ def test_names_that_hide_changes(
     plan = planned(root, *sets, base=base, ref=ref)
     finish(root, plan, state)
     (task, *_) = context_of(root, plan, state, replace(CHANGED, selection=CellSelection.ALL)).tasks.values()
-    assert len(mutable_names(plan, task, {})) == names
+    assert len(mutable_names(plan, task)) == names
     assert (kept(root, plan, state) is None) == bool(names)
     # --resume trusts names.
     assert kept(root, plan, state, replace(CHANGED, selection=CellSelection.UNFINISHED))
@@ -237,7 +240,36 @@ def test_a_locked_image_does_not_move(root: Path, state: Path) -> None:
     plan = planned(root, base="ghcr.io/me/base:1")
     (task, *_) = context_of(root, plan, state).tasks.values()
     (image,) = task.cell.images
-    assert mutable_names(plan, task, {(image.ref, image.platform): "sha256:0"}) == ()
+    assert tagged_images(task, {}) == (image,)
+    assert tagged_images(task, {(image.ref, image.platform): "sha256:0"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "present", "is_kept"),
+    [("sha256:1", "sha256:1", True), ("sha256:1", "sha256:2", False), ("sha256:1", "", False), ("", "sha256:1", False)],
+)
+def test_the_tag_of_an_image(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch, recorded: str, present: str, is_kept: bool
+) -> None:
+    asked = []
+
+    def digest(self: PresentImages, name: str, platform: str) -> str:
+        asked.append((name, platform))
+        return present
+
+    monkeypatch.setattr(PresentImages, "digest", digest)
+    plan = planned(root, base="ghcr.io/me/base:1")
+    finish(root, plan, state, images={"ghcr.io/me/base:1 linux/amd64": recorded} if recorded else {})
+    assert (kept(root, plan, state) is not None) == is_kept
+    assert set(asked) == ({("ghcr.io/me/base:1", "linux/amd64")} if recorded else set())
+    # --resume trusts names.
+    assert kept(root, plan, state, replace(CHANGED, selection=CellSelection.UNFINISHED))
+
+
+def test_without_an_engine_a_tag_may_have_moved(root: Path, state: Path) -> None:
+    plan = planned(root, base="ghcr.io/me/base:1")
+    finish(root, plan, state, images={"ghcr.io/me/base:1 linux/amd64": "sha256:1"})
+    assert kept(root, plan, state) is None
 
 
 @pytest.mark.parametrize("undone", [True, False])
