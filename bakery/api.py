@@ -207,7 +207,7 @@ def bake(
         BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
     """
     from bakery.build.options import CellSelection, Options
-    from bakery.build.report import conclusion
+    from bakery.build.run_outcome import conclusion
 
     unchanged = CellSelection.UNFINISHED if resume else CellSelection.CHANGED
     options = Options(

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from timing import BAKERY, Row, table
 
-from bakery.build.display import QuietDisplay
+from bakery.build.buildx.board import Listener
 from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.client import Engine
 from bakery.engine.discover import find
@@ -35,7 +35,7 @@ from bakery.iree.plan import JobPlan
 from bakery.iree.tool_image import tool_image
 from bakery.toolchains import facts
 
-BAR, AGAIN = 1.25, 0.05
+BAR, AGAIN = 1.15, 0.05
 MODULES, BROKEN = 50, 5
 TARGETS = ("cpu:generic", "cpu:x86-64-v3", "cuda:sm_80", "vulkan:ampere")
 
@@ -154,7 +154,7 @@ def main() -> int:
     environment = {**os.environ, **find(os.environ).environment}
     engine = EngineSession(environment, find_ca_bundle(None, os.environ), lambda text: print(text, file=sys.stderr))
     # The image is there before, as it is for all but the very first job; and the engine has looked through its files.
-    image = tool_image(engine, QuietDisplay(), facts.iree_releases()[0].version)
+    image = tool_image(engine, Listener(), facts.iree_releases()[0].version)
     cores = Engine(environment).info().cpus
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
         batch(Path(place, "one"), 1, layers=options.layers)

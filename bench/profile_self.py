@@ -22,11 +22,11 @@ sys.path.append(str(ROOT / "tests" / "engine"))
 from noop import RECIPE
 from projects import SOURCE, extension
 
-from bakery.build.buildx.outcome import Result
 from bakery.build.context import RunContext
 from bakery.build.journal import Record, RecordedWheel, open_journal
 from bakery.build.options import CellSelection, Options
 from bakery.build.records.buildkit import PROVENANCE, SBOM, record_path
+from bakery.build.result import Result
 from bakery.build.run_folders import STATE_DIR_VARIABLE
 from bakery.build.up_to_date import kept_run, select_cells
 from bakery.cli.recipes import resolved

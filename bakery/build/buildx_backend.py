@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.build.buildx.bake import BakeRequest, Bakes
 from bakery.build.buildx.failures import lost_a_layer, may_be_the_cache
-from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
 from bakery.build.cell_tasks import CellState, CellTask, stage_keys
 from bakery.build.context import BakeContext
 from bakery.build.lock.failure import failure
+from bakery.build.result import Result
 from bakery.build.run_folders import refuse_links, remove_tree
 from bakery.core.files import read_plain
 from bakery.core.names import CacheBackend, Kind
@@ -103,6 +104,35 @@ def _mark(folder: Path) -> str | None:
         return None
 
 
+MOST_TARGETS = 90
+"""Targets of one bake: of more than 100, buildx may lose some (docker/buildx#3810)."""
+
+
+def together(requests: Sequence[BakeRequest]) -> list[BakeRequest]:
+    """Return requests of bakes of several cells each; they are given up if a command runs."""
+    batches: list[list[BakeRequest]] = []
+    room = 0
+    for request in requests:
+        count = len(request.targets) + len(request.beside)
+        if count > room:
+            batches.append([])
+            room = MOST_TARGETS
+        batches[-1].append(request)
+        room -= count
+    return [_merged(batch) if len(batch) > 1 else batch[0] for batch in batches]
+
+
+def _merged(requests: Sequence[BakeRequest]) -> BakeRequest:
+    return replace(
+        requests[0],
+        targets=tuple(target for request in requests for target in request.targets),
+        beside=tuple(target for request in requests for target in request.beside),
+        overrides=tuple(dict.fromkeys(override for request in requests for override in request.overrides)),
+        defer_errors=False,
+        only_cached=True,
+    )
+
+
 STILL_S = 600.0
 """Seconds without progress until a layer cache counts as lost; BuildKit reports none while it unpacks a large layer."""
 
@@ -117,12 +147,14 @@ class BuildxBackend:
     common: BakeRequest
     imports: bool
     _lineage: Lineage = field(init=False)
+    _together: list[BakeRequest] = field(default_factory=list, init=False)
+    """The requests of cells whose steps should be cached, until `turn` starts one bake for them."""
 
     def __post_init__(self) -> None:
         self._lineage = Lineage(self.context.plan)
 
-    def start(self, task: CellTask, state: CellState) -> None:
-        """Start one bake of a task; the export of an earlier try is removed."""
+    def start(self, task: CellTask, state: CellState, *, cached: bool) -> None:
+        """Start one bake of a task, or of all that are ``cached``; the export of an earlier try is removed."""
         shared: tuple[str, ...] = ()
         if state.wheel_of:
             # The stage with the wheel is the folder with the other task's, as it would be published.
@@ -146,15 +178,28 @@ class BuildxBackend:
             request = replace(request, overrides=(*request.overrides, *empty))
         remove_tree(request.stage / task.name)
         remove_tree(request.stage / "materials" / task.name)
-        self.bakes.start(request)
+        if cached:
+            self._together.append(request)
+        else:
+            self.bakes.start(request)
+
+    def _start_together(self) -> None:
+        """Start one bake for all requests of cached cells: a client costs more than the steps that it asks for."""
+        for request in together(self._together):
+            self.bakes.start(request)
+        self._together = []
 
     def turn(self) -> list[tuple[str, BakeOutcome]]:
         """Return the tasks whose bakes ended."""
+        self._start_together()
         ended = []
         for baking, outcome in self.bakes.turn():
             if all(target.result is Result.DONE for target in outcome.targets.values()):
                 self.caches.note(baking.request, outcome)
-            ended.append((baking.request.targets[0].cell.id, outcome))
+            if cell := baking.request.only_cell:
+                ended.append((cell, outcome))
+            else:
+                ended += [(cell, outcome.of(names)) for cell, names in baking.request.targets_of_cells.items()]
         return ended
 
     def stop(self, names: Collection[str] | None = None) -> None:

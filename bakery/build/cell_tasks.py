@@ -7,18 +7,21 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bakery import __version__
-from bakery.audit.result_cache import AuditResult
-from bakery.build.buildx.outcome import BakeOutcome, Result
-from bakery.build.scheduler import Item, needed
+from bakery.build.result import Result
 from bakery.core.errors import BakeryError
 from bakery.core.names import Kind
 from bakery.emit.bakefile import bake_json
-from bakery.emit.files import build_digest
+from bakery.emit.dockerfile import build_digest
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
+
+if TYPE_CHECKING:
+    from bakery.audit.result_cache import AuditResult
+    from bakery.build.buildx.outcome import BakeOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,35 +99,6 @@ def publish_groups(
     for name, task in tasks.items():
         groups.setdefault((wheel_of or {}).get(name, task.cell.built_by), []).append(name)
     return {name: tuple(group) for group in groups.values() for name in group}
-
-
-def schedule_items(
-    plan: Plan,
-    tasks: Iterable[CellTask],
-    cores: int,
-    memory: int,
-    peaks: Mapping[str, int],
-    wheel_of: Mapping[str, str] | None = None,
-) -> list[Item]:
-    """Return the items of tasks, for an engine with ``memory`` MB; ``peaks``: cell → MB in an earlier run.
-
-    ``wheel_of``: task → the task whose wheel it takes, besides what the plan says.
-    """
-    tasks = list(tasks)
-    builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
-    first = {task.name: (wheel_of or {}).get(task.name, task.cell.built_by) for task in tasks}
-    # Compilers that share slots wait for memory themselves; each cell must be able to run one.
-    declared = plan.job_memory if plan.shares_slots else needed(plan.job_memory, plan.jobs, cores, memory)
-    return [
-        Item(
-            name=task.name,
-            after=first[task.name] if first[task.name] != task.name and first[task.name] in builders else "",
-            memory=declared or peaks.get(task.name, 0),
-            platform=task.cell.platform,
-            group=json.dumps([value for axis, value in sorted(task.cell.axes.items()) if axis != "python"]),
-        )
-        for task in tasks
-    ]
 
 
 def cell_keys(plan: Plan, tree: str, tasks: Iterable[CellTask]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 from bakery.audit.result_cache import AuditResult, audit
-from bakery.build.buildx.outcome import Result
 from bakery.build.cell_inputs import inputs_of
 from bakery.build.cell_tasks import CellTask
 from bakery.build.context import RunContext
@@ -17,6 +16,7 @@ from bakery.build.journal import Journal, Record, RecordedWheel
 from bakery.build.publish import Claims, publish, same_file, stage_files
 from bakery.build.rebuild_reasons import changed_since_wheel
 from bakery.build.records.recorder import Recorder
+from bakery.build.result import Result
 from bakery.build.run_folders import remove_tree
 from bakery.build.secrets.read import leaks
 from bakery.core.errors import AuditError, OutputError

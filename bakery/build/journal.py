@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from bakery.build.buildx.outcome import Result
+from bakery.build.result import Result
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
 from bakery.core.files import read_plain

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bakery.build.buildx.outcome import Result
+from bakery.build.result import Result
 from bakery.build.run_folders import kept_runs
 from bakery.core.errors import OutputError, UsageError
 from bakery.core.files import open_plain, read_plain

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from bakery.audit.result_cache import AuditResult
 from bakery.build import cell_inputs, report_page
 from bakery.build.buildx.failures import is_transient, went_away
-from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure, Result
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
 from bakery.build.cell_tasks import CellState, CellTask, publish_groups
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
@@ -20,7 +20,9 @@ from bakery.build.journal import Journal, Record, open_journal
 from bakery.build.options import CellSelection
 from bakery.build.processes import Signals
 from bakery.build.records.recorder import Recorder
-from bakery.build.report import CellFailure, RunReport, built_target, finished_target
+from bakery.build.report import CellFailure, RunReport, finished_target
+from bakery.build.result import Result
+from bakery.build.run_outcome import built_target
 from bakery.build.scheduler import Schedule, State, Try, delay
 from bakery.build.sharing import Sharing
 from bakery.build.tag_differences import tag_differences
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 class Backend(Protocol):
     """Builds tasks in parallel; `Runner` calls it from one thread."""
 
-    def start(self, task: CellTask, state: CellState) -> None:
-        """Start one try of a task. Raises BakeryError if the program is missing or the folder cannot be written."""
+    def start(self, task: CellTask, state: CellState, *, cached: bool) -> None:
+        """Start one try of a task; ``cached``: nothing of it should have to run. Raises BakeryError if the program is missing or the folder cannot be written."""
 
     def turn(self) -> list[tuple[str, BakeOutcome]]:
         """Wait for a tenth of a second at most; return the tasks that ended. The first signal ends all tasks."""
@@ -119,7 +121,8 @@ class Runner:
         state = self.states[name]
         state.node = self.schedule.entries[name].seat
         if self._sharing.start(name):
-            self.backend.start(self.context.tasks[name], state)
+            cached = self.schedule.entries[name].item.cached and not state.wheel_of
+            self.backend.start(self.context.tasks[name], state, cached=cached)
         else:
             self.schedule.ended(name, Try.PASSED, time.monotonic())
             self._finish_group(name, pool)
@@ -183,6 +186,9 @@ class Runner:
         failures = outcome.failures
         now = time.monotonic()
         nodes = self.context.nodes
+        if outcome.given_up:
+            self.schedule.ended(name, Try.LOST, now)
+            return
         if nodes and state.node in nodes.lost and all(map(is_transient, failures)):
             state.lost_nodes = (*state.lost_nodes, state.node)
             self.schedule.ended(name, Try.LOST, now)

@@ -14,7 +14,6 @@ from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.board import Board, Listener
 from bakery.build.buildx.entitlements import Grants
 from bakery.build.buildx_backend import BuildxBackend, LocalCaches
-from bakery.build.cell_tasks import schedule_items
 from bakery.build.compiler_cache import FolderCache, compiler_cache_targets
 from bakery.build.context import BakeContext
 from bakery.build.journal import last_run
@@ -27,11 +26,12 @@ from bakery.build.publish import check_output
 from bakery.build.records.recorder import Recorder
 from bakery.build.report import RunReport
 from bakery.build.run_folders import run_folder, state_folder
+from bakery.build.schedule_items import schedule_items
 from bakery.build.scheduler import Item, Limits, Schedule, Seat
 from bakery.build.secrets.read import private_files, read_secrets
 from bakery.build.session import BuildSession
 from bakery.build.shared_wheels import task_families
-from bakery.build.up_to_date import kept_report, select_cells
+from bakery.build.up_to_date import kept_report, select_cells, unchanged_tasks
 from bakery.core.errors import UsageError
 from bakery.core.names import CacheBackend, Kind, platform_of
 from bakery.core.store_address import StoreAddress, credentials
@@ -316,8 +316,9 @@ def _schedule(context: BakeContext) -> Schedule:
     # Cells that share slots may be more: while one resolves, links or repairs, the others compile.
     parallel = options.parallel or info.cpus + (_MORE if context.plan.shares_slots else 0)
     limits = Limits(parallel, memory, options.retries, context.keeps_going)
-    items = schedule_items(context.plan, tasks.values(), info.cpus, memory, context.peaks, context.wheel_of)
-    number = 0 if context.plan.shares_slots else sum(not item.memory for item in items)
+    cached = () if options.no_cache or options.pull else unchanged_tasks(context)
+    items = schedule_items(context.plan, tasks.values(), info.cpus, memory, context.peaks, context.wheel_of, cached)
+    number = 0 if context.plan.shares_slots else sum(not (item.memory or item.cached) for item in items)
     if limits.parallel > 1 and number:
         context.say(
             f"Memory use of {number} of {len(items)} cells is unknown; running at most {limits.parallel} in parallel. "

@@ -9,9 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from bakery.build import cell_profile
-from bakery.build.buildx.outcome import Result
 from bakery.build.cell_inputs import COMMANDS, CellInputs, StageInputs, bakes_of
 from bakery.build.journal import MAX_JOURNAL_BYTES, read
+from bakery.build.result import Result
 from bakery.build.run_folders import kept_runs
 from bakery.core.files import read_plain
 

@@ -7,7 +7,7 @@ failed for a transient reason is repeated later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 FIRST_DELAY_S = 5.0
@@ -46,6 +46,7 @@ class Item:
         after: the item that must pass first; empty for none.
         memory: its peak memory in MB; 0 if unknown.
         group: items of a group share slow stages.
+        cached: its steps are expected in the engine's build cache, so it counts in no limit. After a lost try it does.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Item:
     memory: int = 0
     group: str = ""
     platform: str = ""
+    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ class Schedule:
         elif verdict is Try.LOST and not self.stopped:
             entry.state = State.WAITING
             entry.tries -= 1
+            entry.item = replace(entry.item, cached=False)
         elif verdict is Try.AGAIN and entry.tries <= self.limits.retries and not self.stopped:
             entry.state = State.WAITING
             entry.due = now + delay(entry.tries)
@@ -189,13 +192,15 @@ class Schedule:
                 self._skip_after(entry.item.name)
 
     def _next(self, now: float) -> tuple[Entry, Seat] | None:
-        running = self._of(State.RUNNING)
+        ready = [entry for entry in self._of(State.WAITING) if entry.due <= now and self._may_begin(entry.item)]
+        if cached := next((entry for entry in ready if entry.item.cached), None):
+            return cached, self._alive[0]
+        running = [entry for entry in self._of(State.RUNNING) if not entry.item.cached]
         if len(running) >= self.limits.parallel:
             return None
-        ready = [entry for entry in self._of(State.WAITING) if entry.due <= now and self._may_begin(entry.item)]
         used = sum(entry.item.memory for entry in running)
         fits = [entry for entry in ready if not running or self._fits(used + entry.item.memory)]
-        free = {seat: seat.slots - len(self.on(seat.name)) for seat in self._alive}
+        free = {seat: seat.slots - sum(entry.seat == seat.name for entry in running) for seat in self._alive}
         # The sort is stable: of seats with as many free slots the first one counts.
         for seat in sorted((seat for seat in free if free[seat] > 0), key=lambda seat: -free[seat]):
             here = [entry for entry in fits if seat.takes(entry.item) and self._belongs(entry.item, seat)]

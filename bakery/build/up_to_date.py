@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import CellTask, cell_keys, cell_tasks, publish_groups
 from bakery.build.context import RunContext
 from bakery.build.context_files import context_state
@@ -24,6 +23,7 @@ from bakery.build.publish import holds
 from bakery.build.records.buildkit import PROVENANCE, SBOM, record_path
 from bakery.build.records.read import MAX_PROVENANCE_BYTES
 from bakery.build.report import RunReport, finished_target
+from bakery.build.result import Result
 from bakery.build.run_folders import run_folder, state_folder
 from bakery.build.shared_wheels import remembered
 from bakery.core.errors import BakeryError
@@ -142,18 +142,29 @@ def _has_failed(context: RunContext, task: CellTask) -> bool:
     return any(record is not None and record.result is Result.FAILED for record in records)
 
 
+def unchanged_tasks(context: RunContext) -> set[str]:
+    """Return the tasks that the last run finished with the same inputs: the engine still has their steps, most likely."""
+    return {name for name, task in context.tasks.items() if _has_same_inputs(context, task)}
+
+
+def _has_same_inputs(context: RunContext, task: CellTask) -> bool:
+    """Whether the last run finished a task with the same inputs."""
+    return all(
+        record is not None and record.result is Result.DONE and record.key == context.keys[cell]
+        for cell in task.cells
+        for record in (context.previous.get(cell),)
+    )
+
+
 def _is_unchanged(context: RunContext, task: CellTask) -> bool:
     """Whether the last run finished a task with the same inputs, and its wheels are in the output folder."""
     if any(TARGET_KINDS[target.kind].exporter == "docker" for target in task.targets):
         # A user may have removed the image from the engine.
         return False
-    return all(
-        record is not None
-        and record.result is Result.DONE
-        and record.key == context.keys[cell]
-        and all(holds(context.output, wheel.name, wheel.sha256) for wheel in record.wheels)
+    return _has_same_inputs(context, task) and all(
+        holds(context.output, wheel.name, wheel.sha256)
         for cell in task.cells
-        for record in (context.previous.get(cell),)
+        for wheel in context.previous[cell].wheels
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -118,6 +119,8 @@ def main() -> None:
         # Everything is printed. A second signal, while Python exits, would only change the exit code.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+        # Python looks for cycles in all that is left when it ends, and the memory is gone anyway.
+        gc.freeze()
 
 
 def _remove_relative_folders_from_path() -> None:

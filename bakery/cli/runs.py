@@ -48,8 +48,6 @@ def run(
     ``kept``: recipe → report of plans that are not built. ``system`` has the cells that cibuildwheel builds; without it, bake. Raises BakeryError after everything that can be
     done is done; with cibuildwheel, an error of a whole recipe ends the run.
     """
-    from bakery.build.report import conclusion, refused
-
     if system:
         build = _cibuildwheel(progress, ca_bundle, system)
     elif len(kept) < len(plans):
@@ -67,6 +65,8 @@ def run(
         except BakeryError as error:
             if system or len(plans) == 1 or not options.keep_going:
                 raise
+            from bakery.build.run_outcome import refused
+
             show(error)
             report = refused(root, plan, options, error)
         reports.append(report)
@@ -78,6 +78,15 @@ def run(
         print_json(reports)
     if not any(report.targets for report in reports):
         say("no cell failed in the last run: nothing to bake")
+    _raise_failure(reports)
+
+
+def _raise_failure(reports: Sequence[RunReport]) -> None:
+    if all(report.is_kept for report in reports):
+        return
+    # Slow to import.
+    from bakery.build.run_outcome import conclusion
+
     if failure := conclusion(reports):
         raise failure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
@@ -169,3 +170,8 @@ def _mount(mount: Mount) -> str:
     flags = [("rw", "")] if mount.type == "bind" and mount.writable else []
     flags += [("required", "true")] if mount.required else []
     return mount_option([*fields, *flags])
+
+
+def build_digest(plan: Plan) -> str:
+    """Return the SHA-256 of everything that decides the build steps: the Dockerfile, and the programs that it mounts."""
+    return hashlib.sha256(json.dumps([dockerfile(plan), program_texts(plan)]).encode()).hexdigest()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations
 from bakery.emit.dockerfile import dockerfile, dockerignore, program_texts
@@ -21,11 +18,6 @@ def generate(plan: Plan) -> dict[str, str]:
         **(configurations(plan) if plan.cibuildwheel_cells else {}),
     }
     return texts | ({plan.workflow: workflow(plan, plan.ci)} if plan.ci else {})
-
-
-def build_digest(plan: Plan) -> str:
-    """Return the SHA-256 of everything that decides the build steps: the Dockerfile, and the programs that it mounts."""
-    return hashlib.sha256(json.dumps([dockerfile(plan), program_texts(plan)]).encode()).hexdigest()
 
 
 def run_texts(plan: Plan) -> dict[str, str]:

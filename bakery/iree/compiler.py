@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from bakery.build.buildx.bake import BakeRequest, open_bakes
 from bakery.build.buildx.board import Board, Listener
-from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Result
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
 from bakery.build.journal import Journal, Record, RecordedWheel, last_run, open_journal
 from bakery.build.processes import caught
 from bakery.build.publish import check_output, holds, publish
+from bakery.build.result import Result
 from bakery.build.run_folders import run_folder
 from bakery.build.session import write_programs
 from bakery.core.errors import BakeryError, CompilerError, ModuleError, OutputError, PlanError

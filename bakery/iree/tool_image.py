@@ -18,11 +18,11 @@ from bakery.build.lock.model import Materials
 from bakery.build.lock.requirements import requirements_of
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
-from bakery.build.report import conclusion
+from bakery.build.run_outcome import conclusion
 from bakery.core.errors import PlanError
 from bakery.core.names import MACHINES, Kind
 from bakery.emit.bakefile import bake_json
-from bakery.emit.files import build_digest
+from bakery.emit.dockerfile import build_digest
 from bakery.engine.client import Engine
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Target

@@ -17,11 +17,11 @@ from bakery.build.lock.failure import LockFailure
 from bakery.build.options import Options, PinnedMaterials
 from bakery.build.pipeline import bake_plan
 from bakery.build.records.read import Provenance, locked_from_provenance, read, recorded_images
-from bakery.build.report import conclusion
+from bakery.build.run_outcome import conclusion
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import clone
 from bakery.core.names import Kind
-from bakery.emit.files import build_digest
+from bakery.emit.dockerfile import build_digest
 from bakery.engine.session import EngineSession
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan

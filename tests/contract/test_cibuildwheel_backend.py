@@ -14,7 +14,8 @@ from wheels import write_wheel
 from bakery.build.cibuildwheel import process as tool
 from bakery.build.cibuildwheel.run import Host, build_plan
 from bakery.build.options import CellSelection, Options
-from bakery.build.report import RunReport, conclusion
+from bakery.build.report import RunReport
+from bakery.build.run_outcome import conclusion
 from bakery.core.errors import AuditError, SomeFailed, UsageError
 from bakery.plan.model import Plan
 from bakery.recipe.load import load

@@ -18,8 +18,9 @@ import pytest
 from onebake import bake
 
 from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.outcome import BakeFailure, Result
+from bakery.build.buildx.outcome import BakeFailure
 from bakery.build.publish import publish, stage_files
+from bakery.build.result import Result
 from bakery.build.run_folders import run_folder
 from bakery.core.errors import AuditError, InterruptedBake, OutputError, PlanError
 from bakery.core.names import Kind

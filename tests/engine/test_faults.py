@@ -17,7 +17,8 @@ from projects import flavours, pure
 from waiting import wait_for
 
 from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.outcome import BakeFailure, Result
+from bakery.build.buildx.outcome import BakeFailure
+from bakery.build.result import Result
 from bakery.core.names import Kind
 from bakery.engine import private_engine
 from bakery.plan.cells import Cell, Target

@@ -18,8 +18,8 @@ from farm import engine_nodes
 from projects import flavours
 from waiting import command_lines, wait_for
 
-from bakery.build.buildx.outcome import Result
 from bakery.build.journal import last_run
+from bakery.build.result import Result
 from bakery.build.run_folders import state_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]

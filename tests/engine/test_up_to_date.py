@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from command import Done, bakery, digests, finish, shell, start, states
 from projects import SOURCE, extension
+
+from bakery.engine.cache_scope import KEY_VARIABLE
 
 pytestmark = pytest.mark.engine
 
@@ -59,6 +63,30 @@ def test_what_is_up_to_date_is_baked_no_more(tmp_path: Path, nowhere: dict[str, 
     rebuilt = bakery(folder, "wheel", "--rebuild")
     assert set(results(rebuilt).values()) == {"done"}
     assert rebuilt.ran() == []
+
+
+def test_cells_that_are_cached_are_one_bake(tmp_path: Path) -> None:
+    folder = extension(tmp_path / "project", RECIPE, SOURCE)
+    first = bakery(folder, "full")
+    clients = [path.name for path in (first.runs[-1] / "metadata").iterdir()]
+    assert len(clients) == 2
+    known = digests(folder / "dist")
+    shutil.rmtree(folder / "dist")
+
+    again = bakery(folder, "full", "--if-changed")
+    assert set(results(again).values()) == {"done"}
+    assert again.ran() == []
+    assert digests(folder / "dist") == known
+    assert len(list((again.runs[-1] / "metadata").iterdir())) == 1
+    assert "cached" in again.err
+
+    # With empty cache mounts, which have another name, the compile is not cached: then each cell is baked by itself.
+    rebuilt = bakery(folder, "full", environment={KEY_VARIABLE: uuid.uuid4().hex})
+    assert set(results(rebuilt).values()) == {"done"}
+    assert {target["tries"] for target in rebuilt.results().values()} == {1}
+    assert digests(folder / "dist") == known
+    assert len(list((rebuilt.runs[-1] / "metadata").iterdir())) == 2
+    assert any("compile" in step for step in rebuilt.ran())
 
 
 def test_a_tag_that_moves_is_noticed(

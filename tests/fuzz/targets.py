@@ -25,7 +25,6 @@ from locks import locked_as_asked, planned
 from provenance import MATERIALS, MOMENT
 
 from bakery.build import journal
-from bakery.build.buildx.outcome import Result
 from bakery.build.buildx.rawjson import decode
 from bakery.build.lock import lock_file
 from bakery.build.lock.is_current import load_lock
@@ -36,6 +35,7 @@ from bakery.build.records.provenance import definition, statement
 from bakery.build.records.read import locked_from_provenance, package_materials, place_requirements, recorded_images
 from bakery.build.records.read import read as read_provenance
 from bakery.build.records.recorder import source_materials
+from bakery.build.result import Result
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.engine.package_index import Index, releases
 from bakery.iree import benchmark, check_runs

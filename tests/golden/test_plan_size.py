@@ -10,8 +10,8 @@ import pytest
 from recorded_runs import record_run
 from typer.testing import CliRunner
 
-from bakery.build.buildx.outcome import Result
 from bakery.build.journal import Record
+from bakery.build.result import Result
 from bakery.build.run_folders import state_folder
 from bakery.cli.app import app
 from bakery.core.errors import PlanError

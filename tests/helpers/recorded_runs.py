@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bakery.build import cell_inputs
-from bakery.build.buildx.outcome import Result
 from bakery.build.cell_tasks import cell_tasks
 from bakery.build.journal import Record, RecordedWheel, open_journal
+from bakery.build.result import Result
 from bakery.core.names import Kind
 from bakery.plan.model import Plan
 

@@ -17,13 +17,14 @@ from bakery.build.buildx.entitlements import Allowed
 from bakery.build.buildx.failures import hint
 from bakery.build.buildx.log_files import LogFiles
 from bakery.build.buildx.missing import of_cell
-from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, Result, TargetOutcome
+from bakery.build.buildx.outcome import LATE, BakeOutcome, Failure, TargetOutcome
 from bakery.build.buildx.progress import Progress, Step, TargetState
 from bakery.build.buildx.rawjson import Warned
-from bakery.build.buildx.step_names import step_names
+from bakery.build.buildx.step_names import StepName, step_names
 from bakery.build.buildx.tool_errors import excerpt
 from bakery.build.cell_profile import save
 from bakery.build.processes import Child, Children, Ended, Signals, Stopped
+from bakery.build.result import Result
 from bakery.build.secrets.mask import Mask, MaskedStream
 from bakery.core.errors import OutputError, PlanError
 from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE
@@ -43,7 +44,7 @@ _DEFAULTS = {"BUILDX_METADATA_PROVENANCE": "min", "DOCKER_CLI_HINTS": "false"}
 
 @dataclass(frozen=True, slots=True)
 class BakeRequest:
-    """One bake.
+    """One bake, of one cell or of several whose steps should be cached.
 
     Attributes:
         bakefile: relative to ``root``, which is the working directory, or absolute.
@@ -56,6 +57,7 @@ class BakeRequest:
             cache that does not answer again and again.
         reads: files outside ``root`` that steps may read (secrets, local caches).
         writes: folders outside ``root`` and ``state`` that exports may write.
+        only_cached: the bake is given up if a command runs that is not cached.
         defer_errors: a failed target does not cancel the others; not every buildx can.
         plan: advice for failures names lines of its recipe.
     """
@@ -74,11 +76,26 @@ class BakeRequest:
     pull: bool = False
     timeout_s: float | None = None
     still_s: float | None = None
+    only_cached: bool = False
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     defer_errors: bool = False
     mask: Mask = field(default_factory=lambda: Mask({}))
     plan: Plan | None = None
+
+    @property
+    def targets_of_cells(self) -> dict[str, list[str]]:
+        """Cell → the names of its targets."""
+        names: dict[str, list[str]] = {}
+        for target in self.targets:
+            names.setdefault(target.cell.id, []).append(target.name)
+        return names
+
+    @property
+    def only_cell(self) -> str:
+        """The id of its cell; empty for several: the lines of such a bake belong to none of them."""
+        cells = self.targets_of_cells
+        return next(iter(cells)) if len(cells) == 1 else ""
 
     @property
     def logs(self) -> Path:
@@ -109,6 +126,11 @@ class Baking:
         """Whether nothing has moved for too long, by the local clock."""
         limit = self.request.still_s
         return limit is not None and now - self.progress.moved >= limit and not self.progress.may_be_still
+
+    @property
+    def is_futile(self) -> bool:
+        """Whether it was started for cached steps only, and a command runs."""
+        return self.request.only_cached and self.progress.runs_command
 
 
 @contextmanager
@@ -143,10 +165,10 @@ class Bakes:
         progress = Progress(
             [target.name for target in request.targets],
             beside=[item.name for item in request.beside],
-            name=step_names(request.plan, request.targets[0].cell),
+            name=_step_names(request),
         )
         stream = MaskedStream(request.mask)
-        cell = request.targets[0].cell.id
+        cell = request.only_cell
         self._board.adopt(progress)
         child = self._children.start(
             argv,
@@ -165,13 +187,15 @@ class Bakes:
         for child, baking in self._running.items():
             if baking.hangs(now):
                 child.stop(Stopped.STILL, now)
+            elif baking.is_futile:
+                child.stop(Stopped.UNWANTED, now)
         self._listener.tick()
         return [self._end(child, ended) for child, ended in over]
 
     def stop(self, cells: Collection[str] | None = None) -> None:
         """Ask the bakes of some cells to end, or all of them."""
         for child, baking in self._running.items():
-            if cells is None or baking.request.targets[0].cell.id in cells:
+            if cells is None or not baking.request.targets_of_cells.keys().isdisjoint(cells):
                 child.stop(Stopped.UNWANTED, time.monotonic())
 
     def _lines(self, progress: Progress, lines: Iterable[bytes], cell: str) -> None:
@@ -182,14 +206,22 @@ class Bakes:
 
     def _end(self, child: Child, ended: Ended) -> tuple[Baking, BakeOutcome]:
         baking = self._running.pop(child)
-        self._lines(baking.progress, baking.stream.close(), baking.request.targets[0].cell.id)
+        self._lines(baking.progress, baking.stream.close(), baking.request.only_cell)
         self._logs.write(baking.progress.close(succeeded=ended.code == 0))
         if plan := baking.request.plan:
-            cell = baking.request.targets[0].cell.id
-            save(baking.request.state, plan.recipe, cell, baking.progress.steps.values())
+            for cell, names in baking.request.targets_of_cells.items():
+                steps = [step for step in baking.progress.steps.values() if not step.targets.keys().isdisjoint(names)]
+                save(baking.request.state, plan.recipe, cell, steps)
         seconds = time.monotonic() - baking.began
         outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
         return baking, replace(outcome, printed=tuple(sorted(baking.stream.printed)))
+
+
+def _step_names(request: BakeRequest) -> StepName:
+    """Return what names the steps of a bake: cells may have different toolkits."""
+    names = {target.name: step_names(request.plan, target.cell) for target in request.targets}
+    first = names[request.targets[0].name]
+    return lambda label: names.get(label.target, first)(label)
 
 
 def bake_argv(request: BakeRequest, call: Sequence[str], flags: Sequence[str]) -> list[str]:
@@ -266,7 +298,14 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
     warnings = (*progress.warnings, *(Warned("", text) for text in texts))
     cache = tuple(progress.cache_troubles())
     return BakeOutcome(
-        targets, seconds, warnings, failures, cache=cache, ran=progress.ran, times=times_of(progress.targets.values())
+        targets,
+        seconds,
+        warnings,
+        failures,
+        cache=cache,
+        ran=progress.ran,
+        times=times_of(progress.targets.values()),
+        given_up=request.only_cached and ended.code != 0,
     )
 
 

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.build.buildx.rawjson import Warned
+from bakery.build.result import Result
 from bakery.core.errors import BakeError
 from bakery.plan.values import Json
 
 LATE = "not done within "
 """The beginning of the error of a bake that was ended at its time limit."""
-
-
-class Result(StrEnum):
-    """The result of a target."""
-
-    DONE = "done"
-    FAILED = "failed"
-    CANCELED = "canceled"
-    KEPT = "kept"
-    """An earlier run finished it, and its inputs did not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +72,7 @@ class BakeOutcome:
         cache: errors of the layer cache, which fail no build.
         ran: at least one command was not cached.
         times: what the steps that ran did → seconds.
+        given_up: the bake was of cells whose steps should be cached, and they are not all: each is baked by itself.
     """
 
     targets: Mapping[str, TargetOutcome]
@@ -92,6 +83,11 @@ class BakeOutcome:
     cache: tuple[str, ...] = ()
     ran: bool = True
     times: Mapping[str, float] = field(default_factory=dict)
+    given_up: bool = False
+
+    def of(self, names: Collection[str]) -> BakeOutcome:
+        """Return the part about one of several cells, with these targets; times are of all cells, and left out."""
+        return replace(self, targets={name: self.targets[name] for name in names}, times={})
 
 
 class BakeFailure(BakeError):

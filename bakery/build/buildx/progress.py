@@ -254,6 +254,11 @@ class Progress:
         return any(step.completed is not None and not step.cached for step in commands)
 
     @property
+    def runs_command(self) -> bool:
+        """Whether a command runs that is not cached."""
+        return any(step.running and step.is_command and not step.cached for step in self.steps.values())
+
+    @property
     def may_be_still(self) -> bool:
         """Whether a running step may be silent for long: a command that is not cached, or an export."""
         running = (step for step in self.steps.values() if step.running)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from bakery.build.buildx.outcome import BakeOutcome, Failure, Result, TargetOutcome
+from bakery.build.buildx.outcome import BakeOutcome, Failure, TargetOutcome
 from bakery.build.cell_tasks import CellState, CellTask
 from bakery.build.processes import Signals
+from bakery.build.result import Result
 from bakery.core.errors import BakeError, EngineError
 from bakery.core.store_address import PASSWORD, USER
 from bakery.engine.cache_scope import KEY_VARIABLE
@@ -205,7 +206,7 @@ class CibuildwheelBackend:
     pool: ThreadPoolExecutor
     _running: dict[str, _Running] = field(default_factory=dict, init=False)
 
-    def start(self, task: CellTask, state: CellState) -> None:
+    def start(self, task: CellTask, state: CellState, *, cached: bool) -> None:
         """Start cibuildwheel."""
         request, stop = self.build_of(task), Stop()
         future = self.pool.submit(build, request, self.environment, self.line, stop)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from bakery import __version__
 from bakery.build.records.buildkit import Machine, Material
 from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable
-from bakery.emit.files import build_digest
+from bakery.emit.dockerfile import build_digest
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.options import Override

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bakery.build.buildx.outcome import Result
 from bakery.build.journal import (
     LONGEST_STEP_S,
     MAX_JOURNAL_BYTES,
@@ -22,6 +21,7 @@ from bakery.build.journal import (
     open_journal,
     read,
 )
+from bakery.build.result import Result
 from bakery.core.errors import OutputError
 
 WHEEL = RecordedWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from bakery.api import plan_recipe
-from bakery.build.buildx.outcome import Result
 from bakery.build.cell_inputs import MAX_FILES, CellInputs, bakes_of, current, inputs_of, listed, write
 from bakery.build.cell_profile import CellProfile, StepTime
 from bakery.build.cell_tasks import cell_tasks
@@ -19,6 +18,7 @@ from bakery.build.journal import INPUTS, MAX_JOURNALS, Record, open_journal
 from bakery.build.lock.model import LockedFile, Materials, Packages
 from bakery.build.rebuild_reasons import all_changes, changed_since_wheel, changes, names_packages, ran_stages, reasons
 from bakery.build.report import RunReport
+from bakery.build.result import Result
 from bakery.cli.app import app
 from bakery.cli.tables.run import replaced
 from bakery.plan.model import Plan

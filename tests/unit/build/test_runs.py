@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
-from bakery.build.cell_tasks import cell_keys, cell_tasks, publish_groups, schedule_items
+from bakery.build.cell_tasks import cell_keys, cell_tasks, publish_groups
 from bakery.build.context_files import context_digest
-from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport, conclusion
+from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
+from bakery.build.run_outcome import conclusion
+from bakery.build.schedule_items import schedule_items
 from bakery.cli.tables.run import markdown
 from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
 from bakery.plan.model import Plan

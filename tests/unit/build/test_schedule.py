@@ -47,6 +47,20 @@ def test_one_of_each_group_goes_ahead() -> None:
     assert names(schedule.due(0)) == ["311-cu12", "311-cu13", "312-cu12"]
 
 
+def test_cached_items_start_at_once_and_take_no_room() -> None:
+    items = [Item(name, memory=300, cached=True) for name in "abc"]
+    schedule = made(*items, Item("d", memory=300), Item("e", memory=300), parallel=1, memory=400)
+    assert names(schedule.due(0)) == ["a", "b", "c", "d"]
+    schedule.ended("a", Try.PASSED, 0)
+    # They are not in the build cache: now they wait for room, as others do.
+    schedule.ended("b", Try.LOST, 0)
+    schedule.ended("c", Try.LOST, 0)
+    assert names(schedule.due(0)) == []
+    schedule.ended("d", Try.PASSED, 0)
+    assert names(schedule.due(0)) == ["b"]
+    assert schedule.entries["b"].tries == 1
+
+
 def test_failure_stops_only_what_comes_after_it() -> None:
     schedule = made(Item("a"), Item("b", after="a"), Item("c", after="b"), Item("d"), parallel=1)
     assert names(schedule.due(0)) == ["a"]

@@ -13,11 +13,12 @@ import pytest
 from elfs import shared_object
 from wheels import write_wheel
 
-from bakery.build.buildx.outcome import Result
-from bakery.build.cell_tasks import cell_tasks, publish_groups, schedule_items
+from bakery.build.cell_tasks import cell_tasks, publish_groups
 from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
 from bakery.build.records.buildkit import PROVENANCE, Machine, record_path
 from bakery.build.records.provenance import definition, statement
+from bakery.build.result import Result
+from bakery.build.schedule_items import schedule_items
 from bakery.build.shared_wheels import families, is_for_several, known_builders, serves, wheel_builders
 from bakery.core.errors import AuditError
 from bakery.plan.cells import Cell

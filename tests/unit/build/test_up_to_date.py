@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.buildx.outcome import Result
 from bakery.build.context import RunContext
 from bakery.build.finish import Finisher
 from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
 from bakery.build.options import CellSelection, Options
 from bakery.build.records.buildkit import PROVENANCE, SBOM, record_path
 from bakery.build.report import RunReport
+from bakery.build.result import Result
 from bakery.build.up_to_date import kept_run, mutable_names, select_cells, tagged_images
 from bakery.cli.runs import kept_runs
 from bakery.engine.image_digests import PresentImages

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bakery.build.buildx.board import Listener
-from bakery.build.buildx.outcome import Result
 from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
+from bakery.build.result import Result
 from bakery.core.errors import CompilerError, ModuleError
 from bakery.engine.session import EngineSession
 from bakery.iree.compiler import (

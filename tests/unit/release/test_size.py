@@ -10,8 +10,8 @@ from recorded_runs import record_run
 from wheels import TAG, write_wheel
 
 from bakery.audit.checks.size import PYPI_PROJECT_LIMIT
-from bakery.build.buildx.outcome import Result
 from bakery.build.journal import Record
+from bakery.build.result import Result
 from bakery.core.errors import AuditError
 from bakery.plan.model import Plan
 from bakery.recipe.load import load

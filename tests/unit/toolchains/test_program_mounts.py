@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bakery.build.session import write_run_files
-from bakery.emit.dockerfile import dockerignore, program_texts
-from bakery.emit.files import build_digest, generate
+from bakery.emit.dockerfile import build_digest, dockerignore, program_texts
+from bakery.emit.files import generate
 from bakery.plan.dockerfile import Command, Run, Script, Stage
 from bakery.plan.model import Plan
 from bakery.plan.values import literal
