@@ -6,8 +6,8 @@ objects of earlier runs. ``compile`` is the time that bakery's compile steps tak
 the same command in the same container without bakery. ``incremental`` is a run of ``wheel --incremental`` after one file
 changed, beside the first run of cibuildwheel, for projects whose build backend can do that.
 
-``--short`` is for projects that compile for long: without the naive bake and the compile steps alone, and cibuildwheel runs
-once, as it compiles everything each time.
+``--short`` is for projects that compile for long: only the cases with a bar, without the naive bake, and cibuildwheel runs
+once, as it compiles everything each time. The compile steps alone are those of one Python.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from bakery.engine.discover import find
 
 FIRST, ADDED = ("3.11", "3.13"), "3.12"
 INCREMENTAL = "incremental"
+CASES = ("first run", "nothing changed", "one file changed", "a header changed", "a Python added")
 
 
 @dataclass(frozen=True)
@@ -175,18 +176,20 @@ def changed(path: Path, text: str) -> None:
         file.write(f"\n{text}\n")
 
 
-def compile_times(environment: Mapping[str, str], source: Path, project: Project, folder: Path) -> tuple[float, float]:
+def compile_times(
+    environment: Mapping[str, str], source: Path, project: Project, folder: Path, pythons: tuple[str, ...]
+) -> tuple[float, float]:
     """Return the seconds of the compile steps with an empty compiler cache, and of the same builds without bakery.
 
     One Python after the other, both in the builder's container.
     """
     shutil.copytree(source, folder)
     bakery = Bakery(folder, project)
-    bakery.run(FIRST, "--max-parallel", "1")
+    bakery.run(pythons, "--max-parallel", "1")
     own = bakery.compile_seconds()
     subprocess.run([*BAKERY, "dev", "--progress", "quiet"], cwd=folder, check=True)
     bare = 0.0
-    for python in FIRST:
+    for python in pythons:
         image = f"{project.module}:dev-cp{python.replace('.', '')}"
         command = "time -p python -m build --wheel --no-isolation --skip-dependency-check --outdir /tmp/out /workspace"
         words = ["docker", "run", "--rm", "--network=none", "-e", "SKBUILD_BUILD_DIR=/tmp/build", image]
@@ -223,7 +226,7 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
         )[: 2 if options.short else 3]
         for tool in tools:
             pythons = FIRST
-            for case in ("first run", "nothing changed", "one file changed", "a header changed", "a Python added"):
+            for case in [case for case in CASES if case in project.bars or not options.short]:
                 if case == "one file changed":
                     changed(tool.folder / project.source, f"extern int bench_source_{number};")
                     changed(
@@ -240,8 +243,8 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
                     runs.append(tool.run(pythons))
         if INCREMENTAL in project.bars:
             incremental.append(tools[0].incremental_seconds(number))
-        if not options.short:
-            compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile"))
+        pythons = FIRST[:1] if options.short else FIRST
+        compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile", pythons))
         shell(environment, "docker", "rmi", "--force", FRESH)
     rows = rows_of(project, taken, incremental, compiled)
     return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
@@ -280,7 +283,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("projects", nargs="*", default=["ujson"], help=f"of {', '.join(PROJECTS)}")
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--short", action="store_true", help="only what takes long enough to compare once")
+    parser.add_argument("--short", action="store_true", help="only cases with a bar")
     options = parser.parse_args()
     if not can_be_made():
         print("peers: skipped; the image is made of pyenv's Pythons")

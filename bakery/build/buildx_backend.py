@@ -1,5 +1,7 @@
 """Builds tasks with ``docker buildx bake``: one call for each task, on the engine or on a node of the builder.
 
+Tasks whose steps should be cached are one call on the engine, which ends as soon as a command runs.
+
 A local layer cache that already has what a bake would write is not written again. BuildKit pulls and unpacks every layer
 that it exports, also one from that same cache, which takes far longer than a run that finds all of them. Other kinds of
 caches have no place for a mark.
