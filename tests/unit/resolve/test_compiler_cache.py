@@ -191,7 +191,11 @@ def test_which_program_wraps_rustc(tmp_path: Path) -> None:
     slots, wrapper, sccache = tmp_path / "slots", tmp_path / "rustc-wrapper", tmp_path / "sccache"
     with_ccache, slot = (program(name, tmp_path) for name in ("with-ccache", "slot.py"))
     for path in (with_ccache, slot):
-        text = path.read_text().replace("/opt/bakery/bin/sccache", str(sccache)).replace("/tmp/rustc-", f"{tmp_path}/rustc-")
+        text = (
+            path.read_text()
+            .replace("/opt/bakery/bin/sccache", str(sccache))
+            .replace("/tmp/rustc-", f"{tmp_path}/rustc-")
+        )
         path.write_text(text.replace("/var/cache/slots", str(slots)).replace("/usr/local/bin/slot.py", str(slot)))
 
     def wraps(**environment: str) -> str:
@@ -207,7 +211,9 @@ def test_which_program_wraps_rustc(tmp_path: Path) -> None:
     assert wraps() == str(wrapper)
     assert wraps(RUSTC_WRAPPER="/opt/mine") == "/opt/mine"
     for words in ("rustc -vV", "rustc --crate-name demo src/lib.rs"):
-        done = subprocess.run([sys.executable, "-IS", wrapper, *words.split()], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-IS", wrapper, *words.split()], capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stdout, done.stderr) == (3, f"{words}\n", "")
 
 
