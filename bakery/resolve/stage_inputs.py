@@ -253,7 +253,7 @@ def uses_sccache(parts: Parts) -> bool:
 
 
 def compilers_take_slots(parts: Parts) -> bool:
-    """Return whether ccache is in front of every compiler: not of rustc, nor of an nvcc that is called by its path."""
+    """Return whether all compilers take slots: not an nvcc that is called by its path. rustc's memory is not known."""
     settings = parts.settings
     return settings.flag("builder.compiler-cache") and not (parts.toolkits or settings.text("builder.rust"))
 

@@ -3,6 +3,8 @@
 
 Usage: slot.py COMPILER ARGUMENT...
 
+with-ccache also makes it the wrapper of rustc, under the name `RUSTC_WRAPPER`. It then puts `SCCACHE` before the compiler.
+
 All steps that mount the same `POOL` run at most as many compilers as there are cores. The peaks that these had in
 earlier runs together stay within the machine's memory. The pool is a folder:
 
@@ -41,6 +43,9 @@ LINK = "BAKERY_LINK"
 
 LINK_CACHE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "link_cache.py")
 
+RUSTC_WRAPPER = "rustc-wrapper"
+SCCACHE = "/opt/bakery/bin/sccache"
+
 NVCC_TIMES = "/tmp/nvcc-times.csv"
 """nvcc appends the times of its phases to this table, which count-ccache reads. ccache does not see the option."""
 
@@ -78,6 +83,14 @@ def name_of(words: list[str]) -> str:
     sources = [word for word in words[1:] if word.endswith(SOURCES) and not word.startswith("-")]
     files = sources or (words[words.index("-o") + 1 :] if "-o" in words else [])
     return "/".join([os.path.basename(words[0]), *files[0].split("/")[-3:]]) if files else ""
+
+
+def crate_of(words: list[str], environment: dict[str, str]) -> str:
+    """Return rustc and the crate that it compiles; empty if it compiles none. Many packages have a build_script_build."""
+    if "--crate-name" not in words[:-1] or not any(word.endswith(".rs") and word[0] != "-" for word in words):
+        return ""
+    crate, package = words[words.index("--crate-name") + 1], environment.get("CARGO_PKG_NAME", "")
+    return "/".join(["rustc", *([package] if package.replace("-", "_") not in ("", crate) else []), crate])
 
 
 class Peaks:
@@ -144,8 +157,11 @@ def take(slots: list[int], memory: int, mb: int) -> int | None:
     return free[0]
 
 
-def wait_for_slot(pool: str, queue: str, count: int, mb: int) -> int:
-    """Wait for a slot and return its number. Raises OSError if the pool cannot be used."""
+def wait_for_slot(pool: str, queue: str, count: int, mb: int, inherited: bool) -> int:
+    """Wait for a slot and return its number. Raises OSError if the pool cannot be used.
+
+    If it is ``inherited``, a compiler that outlives this process keeps its slot.
+    """
     files: list[int] = []
     try:
         # They are closed in this order. The turn comes first: the other steps are next.
@@ -157,8 +173,7 @@ def wait_for_slot(pool: str, queue: str, count: int, mb: int) -> int:
         while (index := take(slots, memory, mb)) is None:
             time.sleep(EVERY_S)
         files.remove(slots[index])
-        # A compiler that outlives this process keeps its slot.
-        os.set_inheritable(slots[index], True)
+        os.set_inheritable(slots[index], inherited)
         return index
     finally:
         for file in files:
@@ -188,7 +203,8 @@ def log(path: str, *values: object) -> None:
 
 def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue: str = QUEUE) -> int:
     """Run a compiler in a slot, or without one where there is no pool; return its status."""
-    name = name_of(words)
+    is_rust = words[0] == SCCACHE
+    name = crate_of(words, environment) if is_rust else name_of(words)
     if TAKEN in environment or not name or "-E" in words:
         os.execvpe(words[0], words, environment)
     if LINK not in environment and "-shared" in words and any(word.startswith("-flto") for word in words):
@@ -199,13 +215,16 @@ def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue:
     try:
         peaks = Peaks(f"{pool}/peaks", name)
         expected = peaks.expected(int(guess if guess.isdigit() else 0) or UNKNOWN_MB)
-        index = wait_for_slot(pool, queue, len(os.sched_getaffinity(0)), expected)
+        # The first sccache starts its server, which would keep the slot for good.
+        index = wait_for_slot(pool, queue, len(os.sched_getaffinity(0)), expected, inherited=not is_rust)
     except OSError:
         # ccache would keep a message as the compiler's.
         pass
     start = time.monotonic()
     status, mb = run(timed(words) if "BAKERY_SLOT_LOG" in environment else words, environment)
-    if peaks and status == 0:
+    # sccache's server runs rustc, so nothing is known of its memory.
+    mb = 0 if is_rust else mb
+    if peaks and status == 0 and mb:
         peaks.record(mb)
     if "BAKERY_SLOT_LOG" in environment:
         times = (f"{moment:.3f}" for moment in (start, time.monotonic()))
@@ -217,7 +236,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("usage: slot.py COMPILER ARGUMENT...")
     try:
-        result = main(sys.argv[1:], dict(os.environ))
+        wrapped = [SCCACHE] if os.path.basename(sys.argv[0]) == RUSTC_WRAPPER else []
+        result = main([*wrapped, *sys.argv[1:]], dict(os.environ))
     except OSError as error:
         sys.exit(f"slot.py: {sys.argv[1]}: {error.strerror}")
     # Without Python's own end, which takes a millisecond. A shell says 128 and the signal, too.

