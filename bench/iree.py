@@ -152,7 +152,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=LAYERS)
     options = parser.parse_args()
     environment = {**os.environ, **find(os.environ).environment}
-    engine = EngineSession(environment, find_ca_bundle(None, os.environ), lambda text: print(text, file=sys.stderr))
+    engine = EngineSession(environment, "", find_ca_bundle(None, os.environ), lambda text: print(text, file=sys.stderr))
     # The image is there before, as it is for all but the very first job; and the engine has looked through its files.
     image = tool_image(engine, Listener(), facts.iree_releases()[0].version)
     cores = Engine(environment).info().cpus

@@ -54,7 +54,7 @@ def raw(root: Path, references: Sequence[str], dest: str) -> Call:
     bundle = find_ca_bundle(None, os.environ)
     environment = {**find().environment, **({"CA_BUNDLE": str(bundle)} if bundle else {})}
     flags = [f"--allow=fs.read={bundle}"] if bundle else []
-    loaded = [item for reference in (references or [None]) for item in load(reference, root)]
+    loaded = [item for reference in (references or (None,)) for item in load(reference, root)]
     plans = [resolve(item, None, os.environ) for item in loaded]
     options = " ".join(["--progress=quiet", f"--allow=fs.write={dest}", *flags])
     # Compile steps are cache hits in their own scope only.

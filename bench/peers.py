@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from first_run import FRESH, fresh_image, unpacked
 from timing import BAKERY, ROOT, Call, Row, seconds, table
@@ -44,13 +45,37 @@ CASES = ("first run", "nothing changed", "one file changed", "a header changed",
 
 @dataclass(frozen=True)
 class Project:
-    """A source archive: a file to change, and a header that several files include; paths in its folder."""
+    """A source archive, or a folder of this repository, and what the tools are told about it.
 
-    requirement: str
+    Attributes:
+        source: a file to change; ``header``: one that several files include; paths in its folder.
+        recipe: lines of the recipe.
+        setup: what the peers run in the container first.
+        variables: of the peers' builds.
+        exclude: libraries that auditwheel leaves out.
+        requirement: of the test.
+    """
+
+    origin: str
     module: str
     source: str
     header: str
     bars: Mapping[str, float]
+    recipe: str = ""
+    setup: str = "true"
+    variables: Mapping[str, str] = MappingProxyType({})
+    exclude: tuple[str, ...] = ()
+    requirement: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the recipe."""
+        return self.module.replace("_", "-")
+
+    @property
+    def repair(self) -> str:
+        """The words after ``auditwheel repair``."""
+        return "".join(f"--exclude {name} " for name in self.exclude)
 
 
 PROJECTS = {
@@ -71,6 +96,30 @@ PROJECTS = {
 }
 COMPILE_BAR = 1.05
 
+CUDA = "13.0.3"
+PROJECTS["cuda"] = Project(
+    "examples/cuda",
+    "bakery_example_cuda",
+    "src/kernels.cu",
+    "src/kernels.hpp",
+    {},
+    recipe=f"""\
+variables.CUDA_VERSION = "{CUDA}"
+variables.CUDA_ARCHS = "80;90"
+builder.toolkit = "cuda"
+builder.environment = {{ CUDAARCHS = "${{CUDA_ARCHS}}" }}
+wheel.repair.exclude = ["libcudart.so.*", "libcuda.so.*"]
+test.requirements = ["cuda-toolkit[cudart]==${{CUDA_VERSION}}"]
+""",
+    # What a maintainer does without a CUDA image: NVIDIA's wheels, arranged as nvcc's folder.
+    setup=f"/opt/python/cp311-cp311/bin/python -m pip install --quiet --target /opt/cuda "
+    f"'cuda-toolkit[nvcc,cudart,crt,nvvm]=={CUDA}' && ln -s /opt/cuda/nvidia/cu13 /usr/local/cuda && "
+    "ln -s lib /usr/local/cuda/lib64 && ln -s libcudart.so.13 /usr/local/cuda/lib/libcudart.so",
+    variables={"CUDACXX": "/usr/local/cuda/bin/nvcc", "CUDAToolkit_ROOT": "/usr/local/cuda", "CUDAARCHS": "80;90"},
+    exclude=("libcudart.so.*", "libcuda.so.*"),
+    requirement=f"cuda-toolkit[cudart]=={CUDA}",
+)
+
 
 class Bakery:
     """``wheel-bakery full`` with a recipe of four lines."""
@@ -83,8 +132,8 @@ class Bakery:
 
     def run(self, pythons: tuple[str, ...], *words: str, command: str = "full") -> float:
         (self.folder / "bakery.toml").write_text(
-            f'name = "{self.project.module}"\nmatrix.python = {list(pythons)}\n'.replace("'", '"')
-            + f'builder.base = {{ image = "{FRESH}" }}\ntest.imports = ["{self.project.module}"]\n'
+            f'name = "{self.project.name}"\nmatrix.python = {list(pythons)}\n'.replace("'", '"')
+            + f'builder.base = {{ image = "{FRESH}" }}\ntest.imports = ["{self.project.module}"]\n{self.project.recipe}'
         )
         return seconds(Call([*BAKERY, command, "--progress", "quiet", *words], self.folder)) or 0.0
 
@@ -99,7 +148,7 @@ class Bakery:
         """Return how long the compile steps of the last run took."""
         logs = max((self.folder / ".bakery" / "runs").iterdir()).glob("logs/wheel-*.log")
         pattern = re.compile(r"(?ms)^# \[compile .*?^# done in ([0-9.]+) s$")
-        return sum(float(pattern.search(log.read_text())[1]) for log in logs)  # type: ignore[index]
+        return sum(float(text) for log in logs for text in pattern.findall(log.read_text()))
 
 
 class Cibuildwheel:
@@ -113,6 +162,10 @@ class Cibuildwheel:
             **environment,
             "CIBW_ARCHS": "x86_64",
             "CIBW_MANYLINUX_X86_64_IMAGE": FRESH,
+            "CIBW_BEFORE_ALL": project.setup,
+            "CIBW_ENVIRONMENT": " ".join(f'{name}="{value}"' for name, value in project.variables.items()),
+            "CIBW_REPAIR_WHEEL_COMMAND": f"auditwheel repair {project.repair}-w {{dest_dir}} {{wheel}}",
+            "CIBW_TEST_REQUIRES": project.requirement,
             "CIBW_TEST_COMMAND": f"python -c 'import {project.module}'",
             # The package index of this machine, as bakery gives it to the same containers.
             "CIBW_CONTAINER_ENGINE": f"docker; create_args: {arguments}",
@@ -132,12 +185,12 @@ class NaiveBake:
     _DOCKERFILE = """\
 FROM {image}
 ARG TAG
+RUN {secrets} {setup}
 WORKDIR /src
 COPY . .
-RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/tmp/ca.pem {variables} \\
-    /opt/python/$TAG/bin/python -m pip wheel --no-deps -w /built . && auditwheel repair -w /wheels /built/*.whl
-RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/tmp/ca.pem {variables} \\
-    /opt/python/$TAG/bin/python -m pip install /wheels/*.whl && cd / && \\
+RUN {secrets} {variables} \\
+    /opt/python/$TAG/bin/python -m pip wheel --no-deps -w /built . && auditwheel repair {repair}-w /wheels /built/*.whl
+RUN {secrets} /opt/python/$TAG/bin/python -m pip install /wheels/*.whl {requirement} && cd / && \\
     /opt/python/$TAG/bin/python -c 'import {module}'
 FROM scratch
 COPY --from=0 /wheels/ /
@@ -149,8 +202,18 @@ COPY --from=0 /wheels/ /
         self.folder = folder
         self.environment = environment
         self.files = files
-        variables = "SSL_CERT_FILE=/tmp/ca.pem PIP_CERT=/tmp/ca.pem" if "ca" in files else ""
-        text = self._DOCKERFILE.format(image=FRESH, module=project.module, variables=variables)
+        secrets = "--mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/tmp/ca.pem"
+        if "ca" in files:
+            secrets += " export SSL_CERT_FILE=/tmp/ca.pem PIP_CERT=/tmp/ca.pem;"
+        text = self._DOCKERFILE.format(
+            image=FRESH,
+            module=project.module,
+            secrets=secrets,
+            setup=project.setup,
+            variables=" ".join(f"{name}='{value}'" for name, value in project.variables.items()),
+            repair=project.repair,
+            requirement=f"'{project.requirement}'" if project.requirement else "",
+        )
         (folder / "Dockerfile").write_text(text)
 
     def run(self, pythons: tuple[str, ...]) -> float:
@@ -190,7 +253,7 @@ def compile_times(
     subprocess.run([*BAKERY, "dev", "--progress", "quiet"], cwd=folder, check=True)
     bare = 0.0
     for python in pythons:
-        image = f"{project.module}:dev-cp{python.replace('.', '')}"
+        image = f"{project.name}:dev-cp{python.replace('.', '')}"
         command = "time -p python -m build --wheel --no-isolation --skip-dependency-check --outdir /tmp/out /workspace"
         words = ["docker", "run", "--rm", "--network=none", "-e", "SKBUILD_BUILD_DIR=/tmp/build", image]
         done = subprocess.run(
@@ -204,7 +267,8 @@ def compile_times(
 def measure(name: str, options: argparse.Namespace, environment: dict[str, str], image: str, scratch: Path) -> int:
     """Print the table of one project; return 1 if a bar is missed."""
     project, times = PROJECTS[name], options.times
-    source = unpacked(project.requirement, scratch / name)
+    own = ROOT / project.origin
+    source = own if own.is_dir() else unpacked(project.origin, scratch / name)
     host = Host(environment, find_ca_bundle(None, os.environ))
     arguments = create_args(scratch, host)
     config = scratch / "stage" / "pip.conf"
@@ -219,13 +283,14 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
         folders = [scratch / f"{name}-{number}-{tool}" for tool in ("bakery", "cibuildwheel", "naive")]
         for folder in folders:
             shutil.copytree(source, folder)
+        bakery = Bakery(folders[0], project)
         tools = (
-            Bakery(folders[0], project),
+            bakery,
             Cibuildwheel(folders[1], project, environment, " ".join(arguments)),
             NaiveBake(folders[2], project, environment, files),
         )[: 2 if options.short else 3]
         for tool in tools:
-            pythons = FIRST
+            pythons: tuple[str, ...] = FIRST
             for case in [case for case in CASES if case in project.bars or not options.short]:
                 if case == "one file changed":
                     changed(tool.folder / project.source, f"extern int bench_source_{number};")
@@ -242,12 +307,12 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
                 else:
                     runs.append(tool.run(pythons))
         if INCREMENTAL in project.bars:
-            incremental.append(tools[0].incremental_seconds(number))
-        pythons = FIRST[:1] if options.short else FIRST
-        compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile", pythons))
+            incremental.append(bakery.incremental_seconds(number))
+        alone = FIRST[:1] if options.short else FIRST
+        compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile", alone))
         shell(environment, "docker", "rmi", "--force", FRESH)
     rows = rows_of(project, taken, incremental, compiled)
-    return table(f"{project.requirement}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
+    return table(f"{project.origin}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
 
 
 def rows_of(

@@ -41,7 +41,7 @@ class Ran:
     @property
     def wall(self) -> float:
         """Seconds from the first compiler to the last one."""
-        return max(run.end for run in self.runs) - min(run.start for run in self.runs)
+        return float(max(run.end for run in self.runs) - min(run.start for run in self.runs))
 
 
 def built(project: Path, token: str) -> Ran:
