@@ -37,8 +37,11 @@ from bakery.iree.emit import (
     batch_names,
     cell_stage,
     cell_target,
+    compile_stage,
     generate_job,
     input_name,
+    input_target,
+    result_folders,
 )
 from bakery.iree.mlir import Type
 from bakery.iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
@@ -70,7 +73,7 @@ _BAD_ARGUMENT = 74
 
 _NOISE = re.compile(r"Please report issues|^PLEASE submit|^Stack dump|^ ?#?\d+ +0x|^\d+\.\s|^Stack dump without symbol")
 
-_STAGE = re.compile(r"\[(?:\S+ )?(cell-\S+) ")
+_STAGE = re.compile(r"\[(?:\S+ )?((?:cell|input)-\S+) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,8 @@ class _Run:
     reports: dict[str, ModuleReport]
     _waiting: list[tuple[str, tuple[ModuleCell, ...]]] = field(default_factory=list)
     _running: dict[str, tuple[ModuleCell, ...]] = field(default_factory=dict)
+    _inputs: dict[str, tuple[tuple[ModuleCell, ...], ...]] = field(default_factory=dict)
+    """Target of several cells → these, by input."""
     _new_journal: Journal = field(init=False)
 
     def run(self, listener: Listener) -> str:
@@ -182,6 +187,7 @@ class _Run:
         write(self.state, generate_job(part, image, self._host_digest()))
         write_programs(self.state / PROGRAMS, {PROGRAM: programs.text(PROGRAM)})
         self._waiting = list(zip(batch_names(part), part.batches(), strict=True))
+        self._inputs = dict(zip(batch_names(part), part.inputs(), strict=True))
         outputs = {_output(self.plan, cell) for cell in self.cells}
         others = [entry for path, entry in self.journal.items() if path not in outputs and Path(path).exists()]
         self._new_journal = open_journal(self.options.state, JOURNAL, others)
@@ -234,45 +240,56 @@ class _Run:
         )
 
     def _finish_batch(self, name: str, outcome: BakeOutcome) -> None:
-        """Publish the modules of a batch; after a failure, queue its other cells one by one."""
+        """Publish the modules of a batch. After a failure, queue its inputs, and the cells of the one that failed."""
         cells = self._running.pop(name)
         if not outcome.failures:
             if all(target.result == "done" for target in outcome.targets.values()):
-                single = name.startswith("module-")
-                self._collect(cells, self.state / "stage" / (cells[0].id if single else name), single=single)
+                self._collect(self._results(name, cells))
             return
-        by_stage = {cell_stage(cell): cell for cell in cells}
-        errors: dict[str, BakeryError] = {}
-        for failed in outcome.failures:
-            match = _STAGE.match(failed.step)
-            if match and (cell := by_stage.get(match[1])):
+        stages = {match[1]: failed for failed in outcome.failures if (match := _STAGE.match(failed.step))}
+        if name == cell_target(cells[0]):
+            error: BakeryError = BakeFailure(outcome)
+            if failed := stages.get(cell_stage(cells[0])):
                 reason = failed.tail[-1] if failed.tail else "the step failed"
-                hint = failed.hint or "compile it alone, or with more memory"
-                errors[cell.id] = CompilerError(reason, subject=cell.id, hint=hint, details=failed.tail)
-        if not errors:
-            if len(cells) > 1:
-                raise BakeFailure(outcome)
-            errors[cells[0].id] = BakeFailure(outcome)
-        for cell in cells:
-            if cell.id in errors:
-                log = self.state / "logs" / f"{name}.log"
-                self.reports[cell.id] = ModuleReport(cell, "failed", errors[cell.id], log=log)
+                hint = failed.hint or "compile it with more memory"
+                error = CompilerError(reason, subject=cells[0].id, hint=hint, details=failed.tail)
+            log = self.state / "logs" / f"{name}.log"
+            self.reports[cells[0].id] = ModuleReport(cells[0], "failed", error, log=log)
+            return
+        inputs = self._inputs[name]
+        if not any(compile_stage(group) in stages for group in inputs):
+            raise BakeFailure(outcome)
+        for group in inputs:
+            if compile_stage(group) in stages:
+                # One by one, none of them can end another.
+                self._waiting += [(cell_target(cell), (cell,)) for cell in group]
             else:
-                # The finished compilations of the others are cached. One by one, none of them can end another.
-                self._waiting.append((cell_target(cell), (cell,)))
+                # What is compiled already is cached.
+                self._waiting.append((input_target(group), group))
+                self._inputs[input_target(group)] = (group,)
 
-    def _collect(self, cells: Sequence[ModuleCell], stage: Path, *, single: bool) -> None:
-        """Publish the modules in a stage folder, and write them to the journal."""
+    def _results(self, name: str, cells: Sequence[ModuleCell]) -> dict[Path, ModuleCell]:
+        """Return the folder with the result of each cell that a bake target exported."""
+        stage = self.state / "stage"
+        if name == cell_target(cells[0]):
+            return {stage / cells[0].id: cells[0]}
+        tops = {
+            stage / name if name == input_target(group) else stage / name / input_target(group): group
+            for group in self._inputs[name]
+        }
+        return {top / folder: cell for top, group in tops.items() for folder, cell in result_folders(group).items()}
+
+    def _collect(self, results: Mapping[Path, ModuleCell]) -> None:
+        """Publish the modules in these folders, and write them to the journal."""
         files: list[Path] = []
         reports: dict[str, ModuleReport] = {}
-        for cell in cells:
-            folder = stage if single else stage / cell.id
+        for folder, cell in results.items():
             reports[cell.id] = self._read_result(cell, folder)
             if reports[cell.id].record:
                 files += [folder / cell.file_name, folder / f"{cell.id}.json"]
         if files:
             publish(files, self.plan.output, root=self.plan.root)
-        for cell in cells:
+        for cell in results.values():
             if record := reports[cell.id].record:
                 module = RecordedWheel(record.output.name, record.output.sha256, record.output.size)
                 key = _key(self.plan, cell)

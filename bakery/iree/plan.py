@@ -15,7 +15,7 @@ from bakery.plan.values import Json
 PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 """CPU architecture → platform in Docker's spelling."""
 
-BATCH = 16
+BATCH = 32
 """Cells that are baked together: one call of buildx costs as much as the compilation of a small module."""
 
 
@@ -132,6 +132,21 @@ class JobPlan:
     def batches(self) -> tuple[tuple[ModuleCell, ...], ...]:
         """Return the cells in the groups that are baked together."""
         return tuple(self.cells[start : start + BATCH] for start in range(0, len(self.cells), BATCH))
+
+    def inputs(self) -> tuple[tuple[tuple[ModuleCell, ...], ...], ...]:
+        """Return for each batch its cells by input: one step compiles an input for all its targets in the batch.
+
+        Inputs do not share a step, because a compiler that one of them takes over could change the results of others.
+        Targets that depend on the machine have a step of their own, whose result is not that of other machines.
+        """
+        groups = []
+        for batch in self.batches():
+            cells: dict[tuple[str, bool], list[ModuleCell]] = {}
+            for cell in batch:
+                cells.setdefault((cell.source.sha256, cell.target.is_local), []).append(cell)
+            # The order of targets in a job makes no other step.
+            groups.append(tuple(tuple(sorted(group, key=lambda cell: cell.flags)) for group in cells.values()))
+        return tuple(groups)
 
     def to_json(self) -> dict[str, Json]:
         """Return the plan as JSON values."""

@@ -12,7 +12,7 @@ from buildx import Buildx, offline, printed, with_values
 
 from bakery.emit.bakefile import bake_json, bakefile
 from bakery.emit.dockerfile import dockerfile
-from bakery.iree.emit import batch_names, cell_target, generate_job
+from bakery.iree.emit import batch_names, cell_target, generate_job, input_target
 from bakery.iree.job.load import load as load_job
 from bakery.iree.job.resolve import resolve as resolve_job
 from bakery.plan.model import Plan
@@ -204,7 +204,8 @@ def test_files_of_a_job(buildx: Buildx) -> None:
     (buildx.folder / "inputs").mkdir(exist_ok=True)
     said = buildx.print(texts["bake.hcl"], ["default", "batch"], {"DEST": "a ${b}"})
     assert isinstance(said["target"], dict)
-    assert set(said["target"]) == {*map(cell_target, plan.cells), *batch_names(plan)}
+    inputs = [input_target(cells) for batch in plan.inputs() for cells in batch]
+    assert set(said["target"]) == {*map(cell_target, plan.cells), *batch_names(plan), *inputs}
     for cell in plan.cells:
         found = said["target"][cell_target(cell)]
         assert isinstance(found, dict)

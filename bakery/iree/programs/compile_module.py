@@ -1,10 +1,10 @@
-"""Compile /in/module.mlir, and write to /out: module.vmfb, log, and ended ("CODE MILLISECONDS").
+"""Compile /in/module.mlir for some targets, and write to a folder each: module.vmfb, log, and ended ("CODE MILLISECONDS").
 
-Usage: compile_module.py FLAG...
+Usage: compile_module.py FOLDER FLAG... ["" FOLDER FLAG...]...
 
 A module that the compiler refuses is a result, too: the step passes, so that the other modules of the batch are compiled.
-A failure of the machine (killed, out of memory) fails the step, so that BuildKit does not cache it. There is only one
-process and few imports, because this runs for each module, and small ones compile in half a second.
+A failure of the machine (killed, out of memory) fails the step, so that BuildKit does not cache it. There are few imports,
+because this runs for each input, and small ones compile in half a second.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import time
 from typing import List
 
 COMPILER = "/opt/venv/bin/iree-compile"
-LOG = "/out/log"
-MODULE = "/out/module.vmfb"
 
 MEMORY = 16 << 30
 """Limit of the address space in bytes. BuildKit has no limit for the memory of one step."""
@@ -56,7 +54,7 @@ def lock(file: int) -> bool:
     return True
 
 
-def compile_module(flags: List[str]) -> int:
+def compile_module(folder: str, flags: List[str]) -> int:
     """Run the compiler; return its exit code as a shell reports it: 128 plus the number of a signal for a crash."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -64,10 +62,10 @@ def compile_module(flags: List[str]) -> int:
     os.chdir("/in")
     child = os.posix_spawn(
         COMPILER,
-        [COMPILER, "module.mlir", *flags, "-o", MODULE],
+        [COMPILER, "module.mlir", *flags, "-o", folder + "/module.vmfb"],
         os.environ,
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 1, LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
+            (os.POSIX_SPAWN_OPEN, 1, folder + "/log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         # Python ignores these, and children inherit that.
@@ -77,30 +75,54 @@ def compile_module(flags: List[str]) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def main(flags: List[str]) -> int:
-    """Compile; return the exit code of the step."""
-    os.umask(0o022)
+def compile_one(folder: str, flags: List[str]) -> int:
+    """Compile for one target; return the exit code of the step."""
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
     if take_slot():
         # Threads would compete with the other compilers, and take a fifth longer. The result is the same to the byte.
         flags = [*flags, "--mlir-disable-threading"]
     start = time.monotonic()
-    code = compile_module(flags)
+    code = compile_module(folder, flags)
     seconds = time.monotonic() - start
     if code in (128 + signal.SIGKILL, 128 + signal.SIGTERM):
         print("the compiler was killed", file=sys.stderr)
         return code
     if code:
-        if os.path.exists(MODULE):
-            os.unlink(MODULE)
-        with open(LOG, "rb") as file:
+        if os.path.exists(folder + "/module.vmfb"):
+            os.unlink(folder + "/module.vmfb")
+        with open(folder + "/log", "rb") as file:
             log = file.read()
         if any(words in log.lower() for words in NO_MEMORY):
             sys.stderr.buffer.write(b"\n".join(log.splitlines()[-5:]) + b"\n")
             print("the compiler ran out of memory", file=sys.stderr)
             return 128 + signal.SIGKILL
-    with open("/out/ended", "w") as file:
+    with open(folder + "/ended", "w") as file:
         file.write("%d %d\n" % (code, seconds * 1000))
     return 0
+
+
+def main(words: List[str]) -> int:
+    """Compile for all targets at the same time, as far as there are slots; return the exit code of the step."""
+    os.umask(0o022)
+    children: List[int] = []
+    while words:
+        end = words.index("") if "" in words else len(words)
+        if end == len(words) and not children:
+            return compile_one(words[0], words[1:])
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = compile_one(words[0], words[1:end])
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        children.append(child)
+        words = words[end + 1 :]
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    failed = [128 + os.WTERMSIG(code) if os.WIFSIGNALED(code) else os.WEXITSTATUS(code) for code in codes if code]
+    return failed[0] if failed else 0
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ cells = [
 
 batches = [
   "batch-1",
+  "input-matmul--cuda-sm_90-explicit",
+  "input-soft--cpu-host",
+  "input-soft--metal",
 ]
 
 group "default" {

@@ -6,10 +6,12 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from bakery.build.buildx.board import Listener
+from bakery.build.buildx.outcome import BakeFailure, BakeOutcome, Failure
 from bakery.build.journal import Record, RecordedWheel, last_run, open_journal
 from bakery.build.result import Result
 from bakery.core.errors import CompilerError, ModuleError
@@ -20,15 +22,17 @@ from bakery.iree.compiler import (
     _check_plain,
     _key,
     _output,
+    _Run,
     compile_job,
     failure,
     reusable_record,
     with_users_paths,
 )
+from bakery.iree.emit import cell_stage, cell_target, compile_stage, input_target
 from bakery.iree.job.load import from_inputs
 from bakery.iree.job.resolve import resolve
 from bakery.iree.plan import JobPlan
-from bakery.iree.report import conclusion
+from bakery.iree.report import ModuleReport, conclusion
 
 DATA = Path(__file__).parents[2] / "data" / "mlir"
 CRASH = """\
@@ -155,6 +159,53 @@ def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobP
     error = conclusion(run)
     assert error is not None
     assert (error.exit_code, error.details) == (11, ("bad.cuda-sm_80: bad.mlir:1:1: no",))
+
+
+def test_after_a_failed_step_the_cells_of_its_input_are_compiled_alone(tmp_path: Path) -> None:
+    for name in ("matmul", "softmax"):
+        (tmp_path / f"{name}.mlir").write_text((DATA / f"{name}.mlir").read_text())
+    job = resolve(
+        from_inputs(["matmul.mlir", "softmax.mlir"], tmp_path), ["cuda:sm_80", "cpu:generic"], tmp_path / "out"
+    )
+    (inputs,) = job.inputs()
+    reports = {cell.id: ModuleReport(cell) for cell in job.cells}
+    options = CompileOptions(tmp_path)
+    run = _Run(job, list(job.cells), options, cast("EngineSession", None), tmp_path, {}, reports)
+    run._running["batch-1"], run._inputs["batch-1"] = job.cells, inputs
+
+    def failed(stage: str) -> BakeOutcome:
+        step = f"[{stage} 1/1] RUN …"
+        return BakeOutcome({}, 1.0, (), (Failure((), step, "exit code: 137", ("the compiler was killed",), None, ""),))
+
+    run._finish_batch("batch-1", failed(compile_stage(inputs[1])))
+    # What the other input's step compiled is in the build cache.
+    waiting = run._waiting
+    assert [(name, len(cells)) for name, cells in waiting] == [
+        (input_target(inputs[0]), 2),
+        *((cell_target(cell), 1) for cell in inputs[1]),
+    ]
+    (_, (alone,)) = waiting[-1]
+    run._running[cell_target(alone)] = (alone,)
+    run._finish_batch(cell_target(alone), failed(cell_stage(alone)))
+    error = reports[alone.id].error
+    assert isinstance(error, CompilerError)
+    assert "the compiler was killed" in error.message
+
+    run._running["batch-1"] = job.cells
+    with pytest.raises(BakeFailure):
+        run._finish_batch("batch-1", failed("skeleton"))
+
+
+def test_targets_of_an_input_are_one_step_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "matmul.mlir").write_text((DATA / "matmul.mlir").read_text())
+    names = ["cuda:sm_80", "cpu:generic", "cpu:host"]
+    jobs = [
+        resolve(from_inputs(["matmul.mlir"], tmp_path), targets, tmp_path / "out") for targets in (names, names[::-1])
+    ]
+    one, other = ({tuple(cell.id for cell in cells) for cells in job.inputs()[0]} for job in jobs)
+    assert one == other
+    # What depends on the machine is a step of its own.
+    assert ("matmul.cpu-host",) in one
 
 
 def test_only_plain_files_are_taken(tmp_path: Path) -> None:
