@@ -157,10 +157,11 @@ def take(slots: list[int], memory: int, mb: int) -> int | None:
     return free[0]
 
 
-def wait_for_slot(pool: str, queue: str, count: int, mb: int, inherited: bool) -> int:
-    """Wait for a slot and return its number. Raises OSError if the pool cannot be used.
+def wait_for_slot(pool: str, queue: str, count: int, peaks: Peaks, unknown: int, inherited: bool) -> tuple[int, int]:
+    """Wait for a slot; return its number, and the expected MB. Raises OSError if the pool cannot be used.
 
-    If it is ``inherited``, a compiler that outlives this process keeps its slot.
+    ``unknown``: the MB of a file without a peak. The peak is read again and again: while a compiler waits, the same file may
+    end in another step. If the slot is ``inherited``, a compiler that outlives this process keeps it.
     """
     files: list[int] = []
     try:
@@ -170,11 +171,11 @@ def wait_for_slot(pool: str, queue: str, count: int, mb: int, inherited: bool) -
         turn, first, memory, *slots = files
         fcntl.flock(first, fcntl.LOCK_EX)
         fcntl.flock(turn, fcntl.LOCK_EX)
-        while (index := take(slots, memory, mb)) is None:
+        while (index := take(slots, memory, mb := peaks.expected(unknown))) is None:
             time.sleep(EVERY_S)
         files.remove(slots[index])
         os.set_inheritable(slots[index], inherited)
-        return index
+        return index, mb
     finally:
         for file in files:
             os.close(file)
@@ -214,9 +215,10 @@ def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue:
     peaks, index, expected = None, -1, 0
     try:
         peaks = Peaks(f"{pool}/peaks", name)
-        expected = peaks.expected(int(guess if guess.isdigit() else 0) or UNKNOWN_MB)
+        unknown = int(guess if guess.isdigit() else 0) or UNKNOWN_MB
         # The first sccache starts its server, which would keep the slot for good.
-        index = wait_for_slot(pool, queue, len(os.sched_getaffinity(0)), expected, inherited=not is_rust)
+        cores = len(os.sched_getaffinity(0))
+        index, expected = wait_for_slot(pool, queue, cores, peaks, unknown, inherited=not is_rust)
     except OSError:
         # ccache would keep a message as the compiler's.
         pass
