@@ -21,9 +21,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from first_run import FRESH, fresh_image, unpacked
 from timing import BAKERY, ROOT, Call, Row, seconds, table
@@ -63,7 +62,7 @@ class Project:
     bars: Mapping[str, float]
     recipe: str = ""
     setup: str = "true"
-    variables: Mapping[str, str] = MappingProxyType({})
+    variables: Mapping[str, str] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     requirement: str = ""
 
