@@ -40,7 +40,10 @@ class Backend(Protocol):
     """Builds tasks in parallel; `Runner` calls it from one thread."""
 
     def start(self, task: CellTask, state: CellState, *, cached: bool) -> None:
-        """Start one try of a task; ``cached``: nothing of it should have to run. Raises BakeryError if the program is missing or the folder cannot be written."""
+        """Start one try of a task; ``cached``: nothing of it should have to run.
+
+        Raises BakeryError if the program is missing or the folder cannot be written.
+        """
 
     def turn(self) -> list[tuple[str, BakeOutcome]]:
         """Wait for a tenth of a second at most; return the tasks that ended. The first signal ends all tasks."""

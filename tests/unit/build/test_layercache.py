@@ -11,7 +11,7 @@ import pytest
 
 from bakery.build.buildx.bake import BakeRequest
 from bakery.build.buildx.outcome import BakeOutcome
-from bakery.build.buildx_backend import MARK, LocalCaches
+from bakery.build.buildx_backend import MARK, MOST_TARGETS, LocalCaches, together
 from bakery.core.errors import OutputError
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
@@ -137,3 +137,19 @@ def test_other_caches_are_none_of_it(tmp_path: Path, backend: str, overrides: tu
     caches.note(asked, outcome(ran=True))
     assert spares(caches, asked) == []
     assert not any((place / MARK).exists() for place in places)
+
+
+def test_cached_cells_are_few_bakes_of_at_most_90_targets(tmp_path: Path) -> None:
+    one = request(tmp_path, planned(tmp_path))
+    (alone,) = together([one])
+    assert not alone.only_cached
+    count = len(one.targets) + len(one.beside)
+    requests = [replace(one, overrides=("*.pull=false", f"number{number}.pull=true")) for number in range(90)]
+    bakes = together(requests)
+    sizes = [len(bake.targets) + len(bake.beside) for bake in bakes]
+    assert sum(sizes) == 90 * count
+    assert max(sizes) <= MOST_TARGETS < max(sizes) + count
+    assert all(bake.only_cached for bake in bakes)
+    # What all have is said once.
+    assert sum(bake.overrides.count("*.pull=false") for bake in bakes) == len(bakes)
+    assert sum(len(bake.overrides) for bake in bakes) == 90 + len(bakes)
