@@ -37,9 +37,10 @@ from bakery.engine import debian_rootfs
 from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
 
-FIRST, ADDED = ("3.11", "3.13"), "3.12"
+PYTHONS = ("3.11", "3.13")
 INCREMENTAL = "incremental"
-CASES = ("first run", "nothing changed", "one file changed", "a header changed", "a Python added")
+ADDED = "a Python added"
+CASES = ("first run", "nothing changed", "one file changed", "a header changed", ADDED)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Project:
         variables: of the peers' builds.
         exclude: libraries that auditwheel leaves out.
         requirement: of the test.
+        added: a Python for the case in which one is added; "" if the wheel of another Python serves it, too.
     """
 
     origin: str
@@ -65,6 +67,7 @@ class Project:
     variables: Mapping[str, str] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     requirement: str = ""
+    added: str = "3.12"
 
     @property
     def name(self) -> str:
@@ -117,6 +120,7 @@ test.requirements = ["cuda-toolkit[cudart]==${{CUDA_VERSION}}"]
     variables={"CUDACXX": "/usr/local/cuda/bin/nvcc", "CUDAToolkit_ROOT": "/usr/local/cuda", "CUDAARCHS": "80;90"},
     exclude=("libcudart.so.*", "libcuda.so.*"),
     requirement=f"cuda-toolkit[cudart]=={CUDA}",
+    added="",
 )
 
 
@@ -138,10 +142,10 @@ class Bakery:
 
     def incremental_seconds(self, number: int) -> float:
         """Return the seconds of an incremental run after one file changed since the last such run."""
-        self.run(FIRST, "--incremental", command="wheel")
+        self.run(PYTHONS, "--incremental", command="wheel")
         text = f"static int bench_incremental_{number} __attribute__((used)) = {number};"
         changed(self.folder / self.project.source, text)
-        return self.run(FIRST, "--incremental", command="wheel")
+        return self.run(PYTHONS, "--incremental", command="wheel")
 
     def compile_seconds(self) -> float:
         """Return how long the compile steps of the last run took."""
@@ -276,6 +280,8 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
     taken: dict[tuple[str, str], list[float]] = {}
     compiled: list[tuple[float, float]] = []
     incremental: list[float] = []
+    cases = [case for case in CASES if case in project.bars or not options.short]
+    cases = [case for case in cases if project.added or case != ADDED]
     for number in range(times):
         (scratch / "fresh").mkdir(exist_ok=True)
         fresh_image(environment, image, scratch / "fresh", number)
@@ -289,8 +295,8 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
             NaiveBake(folders[2], project, environment, files),
         )[: 2 if options.short else 3]
         for tool in tools:
-            pythons: tuple[str, ...] = FIRST
-            for case in [case for case in CASES if case in project.bars or not options.short]:
+            pythons: tuple[str, ...] = PYTHONS
+            for case in cases:
                 if case == "one file changed":
                     changed(tool.folder / project.source, f"extern int bench_source_{number};")
                     changed(
@@ -298,8 +304,8 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
                     )
                 elif case == "a header changed":
                     changed(tool.folder / project.header, f"extern int bench_header_{number};")
-                elif case == "a Python added":
-                    pythons = (*FIRST, ADDED)
+                elif case == ADDED:
+                    pythons = (*PYTHONS, project.added)
                 runs = taken.setdefault((case, tool.name), [])
                 if options.short and tool.name == Cibuildwheel.name and case != "first run":
                     runs += taken["first run", tool.name][-1:]
@@ -307,11 +313,12 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
                     runs.append(tool.run(pythons))
         if INCREMENTAL in project.bars:
             incremental.append(bakery.incremental_seconds(number))
-        alone = FIRST[:1] if options.short else FIRST
+        alone = PYTHONS[:1] if options.short else PYTHONS
         compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile", alone))
         shell(environment, "docker", "rmi", "--force", FRESH)
     rows = rows_of(project, taken, incremental, compiled)
-    return table(f"{project.origin}, Pythons {' and '.join(FIRST)}, then {ADDED} (median of {times})", rows)
+    then = f", then {project.added}" if project.added else ""
+    return table(f"{project.origin}, Pythons {' and '.join(PYTHONS)}{then} (median of {times})", rows)
 
 
 def rows_of(

@@ -74,3 +74,10 @@ def test_the_threat_model_names_tests_that_exist() -> None:
     names = set(re.findall(r"`(test_\w+\.py)`", (ROOT / "docs/security.md").read_text(encoding="utf-8")))
     assert names
     assert sorted(name for name in names if not list((ROOT / "tests").rglob(name))) == []
+
+
+def test_no_file_has_marks_of_a_merge() -> None:
+    folders = [ROOT / name for name in ("bakery", "bench", "docs", "tests")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".md", ".toml", ".hcl"}]
+    marks = re.compile(rf"(?m)^(?:{'<' * 7} |{'>' * 7} )")
+    assert [name(path) for path in files if marks.search(path.read_text(encoding="utf-8"))] == []

@@ -17,11 +17,10 @@ from bakery.plan.values import Json
 
 def render(profile: CellProfile, used: Summary, advice: Sequence[str], most: int) -> Group:
     """Return tables of the slowest steps and commands, a line about the cores, and the advice."""
-    steps = plain_table(
-        Column("step", overflow="ellipsis", no_wrap=True), _right("time"), title=f"{profile.recipe} {profile.cell}"
-    )
+    steps = plain_table(Column("step"), _right("time"), title=f"{profile.recipe} {profile.cell}")
     for step in sorted((item for item in profile.steps if not item.cached), key=lambda item: -item.seconds)[:most]:
-        steps.add_row(Text(printable(step.title)), f"{step.seconds:.1f} s")
+        # The text is cut, not the column: rich narrows columns that may not wrap all alike, and would cut the time.
+        steps.add_row(Text(printable(step.title), no_wrap=True, overflow="ellipsis"), f"{step.seconds:.1f} s")
     if not used.commands:
         return Group(steps)
     title = "compilers and linkers" if used.commands[0].kind == "compile" else "commands of ninja"

@@ -1,11 +1,8 @@
 """Resolve requirements to packages with hashes, build those without a wheel, and install exactly these.
 
-<<<<<<< HEAD
-Usage: packages resolve PLACE [--direct=NAME,...] [OPTION...] -- WORD...   like ``pip install OPTION... WORD...``
+Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [--beside=PLACE,...] [OPTION...] -- WORD...
+                                                            like ``pip install OPTION... WORD...``, but install nothing
        packages ask FOLDER ENVIRONMENT FILE [KEY=VALUE...]  write what a project's build backend requires beside that
-=======
-Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [OPTION...] -- WORD...   like ``pip install``
->>>>>>> integ
        packages build PLACE                                 build the packages without a wheel
        packages add PLACE ENVIRONMENT                       build and install what ``resolve --beside=...`` left here
        packages install PLACE ENVIRONMENT [OPTION...]       install, with options of ``pip install``
@@ -20,15 +17,11 @@ and PLACE.txt has the requirements for pip, with a hash for every file. Packages
 with the wheels that their build requires, into /sources/PLACE. ``build`` runs in a step without network and secrets and
 writes their wheels into /built/PLACE, where ``install`` finds them.
 
-<<<<<<< HEAD
 With --beside=PLACE, ``resolve`` prefers the packages of that place, leaves out those that it has, and downloads the other
 wheels: ``add`` runs in a step without network and secrets, in an environment whose packages may replace anything.
 
-A requirement with a URL is refused unless --direct names its package.
-=======
 A requirement with a URL is refused unless --direct names its package. Requirements of --of-base are resolved only if the
 base has no such program, or an older one.
->>>>>>> integ
 
 /lock decides which packages are used: exactly those of ``locked.json``; or those of ``preferred.json`` as far as they
 fit; or pip must resolve to those of ``recorded.json``, which is not trusted; without these files, pip decides.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import runpy
@@ -13,11 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from bakery.build.buildx.progress import LogLines, Progress
 from bakery.build.buildx.rawjson import MAX_TIMED
 from bakery.build.cell_profile import CellProfile, Command, StepTime, beside, find, read, save
 from bakery.build.profile_summary import advice, device_seconds, summary, trace
+from bakery.cli.tables.profile import render
 from bakery.core.errors import UsageError
 from bakery.toolchains import programs
 
@@ -225,3 +228,13 @@ def test_a_chrome_trace_has_rows_without_overlap(tmp_path: Path) -> None:
         "b.cpp": (2, 2, 2_000_000, 1_000_000),
         "c.cpp": (2, 2, 3_000_000, 1_000_000),
     }
+
+
+def test_a_long_title_leaves_the_time_whole() -> None:
+    steps = (StepTime(title="[compile 1/1] RUN " + "x" * 300, start=0, seconds=123.4, cached=False),)
+    profile = CellProfile(recipe="app", cell="cp311", cores=2, steps=steps, commands=())
+    console = Console(width=80, file=io.StringIO())
+    console.print(render(profile, summary(profile), [], 15))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line for line in lines if "RUN" in line and line.rstrip().endswith("123.4 s")]
+    assert max(map(len, lines)) <= 80
