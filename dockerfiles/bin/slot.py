@@ -28,12 +28,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 import sys
 import time
 
 POOL = "/var/cache/slots"
 QUEUE = "/dev/shm/bakery-compilers"
-"""The queue of this step. Only its first process queues for the pool, so the steps take turns."""
+"""The queue of this step. Only its first process queues for the pool, so the steps take turns. Large compilers come first:
+one that starts last runs alone in the end.
+"""
 
 TAKEN = "BAKERY_SLOT"
 """Set for a compiler that has a slot: compilers that it starts, such as nvcc's gcc, need none."""
@@ -55,6 +58,9 @@ USABLE = 0.85
 
 EVERY_S = 0.01
 """Seconds between two looks at the slots."""
+
+SHORT_S, LONG_S = 0.001, 0.1
+"""Seconds between two looks of a process that is not the next in its queue, at first and in the end."""
 
 ROWS = 1 << 14
 """The rows of the table of peaks: 2 bytes that tell files of the same row apart, and 2 bytes with the MB."""
@@ -134,6 +140,30 @@ def free_mb() -> int:
     return min(free) // 1000000
 
 
+def place_of(mb: int) -> int:
+    """Return the place in a queue of a compiler that begins to wait now: before smaller ones, after those of its size."""
+    return (0xFFFF - min(mb, 0xFFFF)) << 44 | time.monotonic_ns() // 1000000
+
+
+def lock_as_first(queue: int, place: int) -> None:
+    """Lock a queue as soon as no process waits at a place before this one. Each has a lock of the byte at its place."""
+    fcntl.lockf(queue, fcntl.LOCK_SH, 1, place)
+    # fcntl(2): struct flock of 64-bit Linux. The kernel says whether one of the bytes is locked.
+    before = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, place, 0)
+    pause = SHORT_S
+    while True:
+        if struct.unpack_from("h", fcntl.fcntl(queue, fcntl.F_GETLK, before))[0] == fcntl.F_UNLCK:
+            try:
+                fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                pause = EVERY_S
+        else:
+            pause = min(2 * pause, LONG_S)
+        time.sleep(pause)
+    fcntl.lockf(queue, fcntl.LOCK_UN, 1, place)
+
+
 def take(slots: list[int], memory: int, mb: int) -> int | None:
     """Lock a free slot for a compiler of ``mb`` MB and return its number; None if it has to wait.
 
@@ -169,7 +199,7 @@ def wait_for_slot(pool: str, queue: str, count: int, peaks: Peaks, unknown: int,
         for path in (f"{pool}/turn", queue, f"{pool}/memory", *(f"{pool}/slot-{index}" for index in range(count))):
             files.append(opened(path))
         turn, first, memory, *slots = files
-        fcntl.flock(first, fcntl.LOCK_EX)
+        lock_as_first(first, place_of(peaks.expected(unknown)))
         fcntl.flock(turn, fcntl.LOCK_EX)
         while (index := take(slots, memory, mb := peaks.expected(unknown))) is None:
             time.sleep(EVERY_S)

@@ -60,6 +60,22 @@ def test_no_more_compilers_than_slots(tmp_path: Path) -> None:
     assert {row[2] for row in log(tmp_path)} == {0, 1}
 
 
+def test_large_compilers_come_first_then_the_earlier_ones(tmp_path: Path) -> None:
+    for name, mb in (("small", 20), ("large", 300), ("larger", 400)):
+        slot.Peaks(str(tmp_path / "peaks"), slot.name_of(sleeping(name))).record(mb)
+    began = [start(tmp_path, ["sh", "-c", f"while test ! -e {tmp_path}/go; do sleep 0.01; done", "a.cpp"], slots=1)]
+    while not (tmp_path / "slot-0").exists():
+        time.sleep(0.005)
+    # The second of them waits for the slot already, whatever its size.
+    for name in ("small", "new", "small2", "large", "larger", "new2"):
+        began.append(start(tmp_path, sleeping(name), slots=1))
+        time.sleep(0.15)
+    (tmp_path / "go").touch()
+    assert [one.wait(timeout=10) for one in began] == [0] * 7
+    names = [row[-1].removesuffix(".cpp").removeprefix("sh/") for row in log(tmp_path)]
+    assert names == ["a", "small", "larger", "large", "new", "small2", "new2"]
+
+
 def test_compilers_wait_for_memory_but_never_where_none_runs(tmp_path: Path) -> None:
     # There is room for two of these, and for one that is larger than all the memory.
     small = {"BAKERY_JOB_MEMORY": "400", "BAKERY_SLOT_MEMORY": "1000"}
