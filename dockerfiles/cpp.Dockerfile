@@ -180,13 +180,19 @@ COPY --link examples/cpp /workspace
 WORKDIR /workspace
 CMD ["bash"]
 
+FROM root AS root-packages
+RUN --network=none --mount=from=tools,source=/base-packages,target=/usr/local/bin/base-packages \
+    base-packages /bakery/base
+
 FROM builder AS builder-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
-    /opt/bakery/bin/python /usr/local/bin/materials.py image builder /mnt
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root-packages,source=/bakery/base,target=/bakery/base \
+    /opt/bakery/bin/python /usr/local/bin/materials.py image builder /bakery/base
 
 FROM test-env AS test-env-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
-    /opt/venv/bin/python /usr/local/bin/materials.py image test-env /mnt
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root-packages,source=/bakery/base,target=/bakery/base \
+    /opt/venv/bin/python /usr/local/bin/materials.py image test-env /bakery/base
 
 FROM base AS suites
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \

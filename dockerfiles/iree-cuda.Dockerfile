@@ -62,9 +62,14 @@ COPY --link --from=tools /net /find-python /install-packages /usr/local/bin/
 WORKDIR /work
 CMD ["bash"]
 
+FROM root AS root-packages
+RUN --network=none --mount=from=tools,source=/base-packages,target=/usr/local/bin/base-packages \
+    base-packages /bakery/base
+
 FROM iree-cuda-image AS iree-cuda-image-materials
-RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py --mount=from=root,source=/,target=/mnt \
-    /opt/venv/bin/python /usr/local/bin/materials.py image iree-cuda-image /mnt
+RUN --network=none --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \
+    --mount=from=root-packages,source=/bakery/base,target=/bakery/base \
+    /opt/venv/bin/python /usr/local/bin/materials.py image iree-cuda-image /bakery/base
 
 FROM iree-cuda-image AS suites
 RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,source=/materials.py,target=/usr/local/bin/materials.py \

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bakery.core.names import INGREDIENTS
-from bakery.plan.dockerfile import Copy, Mount, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Copy, Mount, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
 from bakery.resolve.rust import PROJECT
-from bakery.resolve.stage_inputs import VENV_PYTHON, Parts
+from bakery.resolve.stage_inputs import VENV_PYTHON, Parts, literals
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
@@ -20,7 +20,9 @@ TEST_REQUIREMENTS = "test-requirements"
 _TOOLS_PYTHON = f"{TOOLS}/bin/python"
 _PROGRAM = program_mounts.path("materials.py")
 _FOLDER = "/bakery/materials"
-_BASE = "/mnt"
+_BASE = "/bakery/base"
+"""The folder with the lists of a base image's packages."""
+
 _TOOLKIT = "toolkit-requirements"
 
 
@@ -34,10 +36,12 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     of_cuda = [name for name in resolving if name.startswith("cuda-")]
     release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
     toolkit = (Stage(_TOOLKIT, release, comment="What the toolkit of this release installs."),) if of_cuda else ()
+    native = (lines.compiles,) if parts.native_python else ()
     images = [
         _image("builder", lines.packages, _TOOLS_PYTHON),
-        *([_image("native-tools", lines.compiles, _TOOLS_PYTHON)] if parts.native_python else []),
+        *(_image("native-tools", line, _TOOLS_PYTHON) for line in native),
     ]
+    bases_of_images = dict.fromkeys((lines.packages, *native, lines.runs))
     crates = (Copy((f"{PROJECT}/materials/",), "/system/", "project"),) if parts.settings.text("builder.rust") else ()
     tested = _image("test-env", lines.runs, VENV_PYTHON)
     suites = _suites(lines.packages.base, _TOOLS_PYTHON)
@@ -46,6 +50,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     others = [name for name in resolving if name not in (*of_cuda, *tests) and literal(name) not in bases]
     return (
         *toolkit,
+        *map(_base_packages, bases_of_images),
         *images,
         tested,
         suites,
@@ -69,6 +74,7 @@ def image_materials(recipe: str, line: Line, image: str, requirements: str) -> t
     packages, suites = _image(image, line, VENV_PYTHON), _suites(image, VENV_PYTHON)
     steps = (*_packages(requirements), *_system(packages, suites))
     return (
+        _base_packages(line),
         packages,
         suites,
         Stage(f"{recipe}-materials", literal("scratch"), steps, "What the image is made of, and nothing else."),
@@ -83,9 +89,19 @@ def _system(*stages: Stage) -> tuple[Copy, ...]:
     return tuple(Copy((f"{_FOLDER}/",), "/system/", stage.name) for stage in stages)
 
 
+def _base_packages(line: Line) -> Stage:
+    """Return the stage that lists the packages of a base image."""
+    command = Command(literals("base-packages", _BASE))
+    return Stage(_listing(line), literal(line.root_stage), (Run((command,), network=False),))
+
+
+def _listing(line: Line) -> str:
+    return f"{line.root_stage}-packages"
+
+
 def _image(stage: str, line: Line, python: str) -> Stage:
     command = Script(f"{python} {_PROGRAM} image {stage} {_BASE}")
-    below = Mount("bind", _BASE, source="/", from_=line.root_stage)
+    below = Mount("bind", _BASE, source=_BASE, from_=_listing(line))
     return Stage(f"{stage}-materials", literal(stage), (Run((command,), (below,), network=False),))
 
 

@@ -1,7 +1,7 @@
 """Describe the contents of an image, except packages of the index.
 
 Usage: materials.py image NAME BASE     the packages of the image's package manager, without those of its base image,
-                                        whose file system is at BASE; and the versions of compilers and tools
+                                        which base-packages wrote to BASE; and the versions of compilers and tools
        materials.py suites              the state of the suites that apt knows
 
 Each writes a JSON file into /bakery/materials.
@@ -26,6 +26,7 @@ LOCKED = "/lock/locked.json"
 STATUS = "var/lib/dpkg/status"
 INFO = "var/lib/dpkg/info/"
 APK = "lib/apk/db/installed"
+RPM = "rpm"
 RELEASE = "/etc/os-release"
 
 Fields = Dict[str, str]
@@ -35,16 +36,29 @@ PROGRAMS = ("cc", "c++", "ld", "make", "ccache", "git", "nvcc", "clang++", "cmak
 
 
 def packages(root: str) -> dict[str, str]:
-    """Return name → version of the packages in a file system, with the architecture of foreign ones."""
+    """Return name → version of the packages of this image (``/``), or of those that base-packages wrote into a folder.
+
+    Packages of a foreign architecture have it in their name.
+    """
     if os.path.exists(os.path.join(root, STATUS)):
         return {name: item["Version"] for name, item in installed(root).items()}
     if os.path.exists(os.path.join(root, APK)):
         return {name: fields["V"] for name, fields in of_alpine(root).items()}
-    if shutil.which("rpm"):
-        command = ["rpm", "--root", root, "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
-        output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
-        return dict(line.split("\t", 1) for line in output.splitlines())
-    return {}
+    return dict(line.split("\t", 1) for line in of_rpm(root).splitlines())
+
+
+def of_rpm(root: str) -> str:
+    """Return a line for each package of rpm: its name, a tab, and its version with its architecture."""
+    if root == "/":
+        command = ["rpm", "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
+        return (
+            subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode() if shutil.which("rpm") else ""
+        )
+    listed = os.path.join(root, RPM)
+    if not os.path.exists(listed):
+        return ""
+    with open(listed, encoding="utf-8") as stream:
+        return stream.read()
 
 
 def installed(root: str) -> dict[str, Fields]:

@@ -487,6 +487,12 @@ def test_packages_that_dpkg_has(tmp_path: Path) -> None:
     }
 
 
+def test_packages_of_a_base_that_rpm_has(tmp_path: Path) -> None:
+    assert materials.packages(str(tmp_path)) == {}
+    (tmp_path / "rpm").write_text("gcc\t1:8.5.0-1.el8.x86_64\nmake\t4.2-1.noarch\n")
+    assert materials.packages(str(tmp_path)) == {"gcc": "1:8.5.0-1.el8.x86_64", "make": "4.2-1.noarch"}
+
+
 ALPINE = """\
 C:Q1abc=
 P:musl
