@@ -34,8 +34,8 @@ import time
 
 POOL = "/var/cache/slots"
 QUEUE = "/dev/shm/bakery-compilers"
-"""The queue of this step. Only its first process queues for the pool, so the steps take turns. Large compilers come first:
-one that starts last runs alone in the end.
+"""The queue of this step. Only its first process queues for the pool, so the steps take turns. Large compilers come
+first: one that starts last would run alone in the end.
 """
 
 TAKEN = "BAKERY_SLOT"

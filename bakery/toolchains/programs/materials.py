@@ -49,16 +49,14 @@ def packages(root: str) -> dict[str, str]:
 
 def of_rpm(root: str) -> str:
     """Return a line for each package of rpm: its name, a tab, and its version with its architecture."""
-    if root == "/":
-        command = ["rpm", "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
-        return (
-            subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode() if shutil.which("rpm") else ""
-        )
     listed = os.path.join(root, RPM)
-    if not os.path.exists(listed):
-        return ""
-    with open(listed, encoding="utf-8") as stream:
-        return stream.read()
+    if root != "/" and os.path.exists(listed):
+        with open(listed, encoding="utf-8") as stream:
+            return stream.read()
+    if root == "/" and shutil.which("rpm"):
+        command = ["rpm", "--query", "--all", "--queryformat", "%{NAME}\\t%{EVR}.%{ARCH}\\n"]
+        return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+    return ""
 
 
 def installed(root: str) -> dict[str, Fields]:

@@ -132,7 +132,7 @@ def test_stubborn_child_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import signal, time, subprocess; signal.signal(15, signal.SIG_IGN); subprocess.Popen(['sleep', '30']).wait()"
     )
-    ended = execute(code + "; time.sleep(30)", [], timeout_s=4.0)
+    ended = execute(code + "; time.sleep(30)", [], timeout_s=2.0)
     assert ended == Ended(-9, Stopped.TIMEOUT)
 
 

@@ -53,6 +53,12 @@ def most_at_once(folder: Path) -> int:
     return max(sum(start <= row[0] < end for start, end, *_ in rows) for row in rows)
 
 
+def waiting(folder: Path) -> int:
+    """Return how many processes wait in the queue: the next one has a lock of the file, the others one of a byte."""
+    inode = (folder / "queue").stat().st_ino if (folder / "queue").exists() else 0
+    return sum(f":{inode} " in line and "->" not in line for line in Path("/proc/locks").read_text().splitlines())
+
+
 def test_no_more_compilers_than_slots(tmp_path: Path) -> None:
     began = [start(tmp_path, sleeping(str(number)), queue=f"queue{number % 3}") for number in range(6)]
     assert [one.wait() for one in began] == [0] * 6
@@ -63,13 +69,20 @@ def test_no_more_compilers_than_slots(tmp_path: Path) -> None:
 def test_large_compilers_come_first_then_the_earlier_ones(tmp_path: Path) -> None:
     for name, mb in (("small", 20), ("large", 300), ("larger", 400)):
         slot.Peaks(str(tmp_path / "peaks"), slot.name_of(sleeping(name))).record(mb)
-    began = [start(tmp_path, ["sh", "-c", f"while test ! -e {tmp_path}/go; do sleep 0.01; done", "a.cpp"], slots=1)]
-    while not (tmp_path / "slot-0").exists():
+    began = [
+        start(
+            tmp_path,
+            ["sh", "-c", f"echo >{tmp_path}/runs; while test ! -e {tmp_path}/go; do sleep 0.01; done", "a.cpp"],
+            slots=1,
+        )
+    ]
+    while not (tmp_path / "runs").exists():
         time.sleep(0.005)
-    # The second of them waits for the slot already, whatever its size.
+    # The first of these is next for the slot already, whatever its size.
     for name in ("small", "new", "small2", "large", "larger", "new2"):
         began.append(start(tmp_path, sleeping(name), slots=1))
-        time.sleep(0.15)
+        while waiting(tmp_path) < len(began) - 1:
+            time.sleep(0.005)
     (tmp_path / "go").touch()
     assert [one.wait(timeout=10) for one in began] == [0] * 7
     names = [row[-1].removesuffix(".cpp").removeprefix("sh/") for row in log(tmp_path)]
