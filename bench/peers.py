@@ -3,8 +3,9 @@
 The peers are cibuildwheel, and a bake file as people write it: a Dockerfile that copies the source and calls pip, and a
 target for each Python. Every tool has its own copy of the project; a base of its own keeps out layers, downloads and
 objects of earlier runs. ``compile`` is the time that bakery's compile steps take with an empty compiler cache, beside
-the same command in the same container without bakery. ``incremental`` is a run of ``wheel --incremental`` after one file
-changed, beside the first run of cibuildwheel, for projects whose build backend can do that.
+the same command in the same container without bakery; both with the start of the container. ``incremental`` is a run of
+``wheel --incremental`` after one file changed, beside the first run of cibuildwheel, for projects whose build backend can
+do that.
 
 ``--short`` is for projects that compile for long: only the cases with a bar, without the naive bake, and cibuildwheel runs
 once, as it compiles everything each time. The compile steps alone are those of one Python.
@@ -259,12 +260,9 @@ def compile_times(
     bare = 0.0
     for python in pythons:
         image = f"{project.name}:dev-cp{python.replace('.', '')}"
-        command = "time -p python -m build --wheel --no-isolation --skip-dependency-check --outdir /tmp/out /workspace"
+        command = "python -m build --wheel --no-isolation --skip-dependency-check --outdir /tmp/out /workspace"
         words = ["docker", "run", "--rm", "--network=none", "-e", "SKBUILD_BUILD_DIR=/tmp/build", image]
-        done = subprocess.run(
-            [*words, "bash", "-c", command], env={**environment}, check=True, capture_output=True, text=True
-        )
-        bare += float(re.search(r"(?m)^real ([0-9.]+)$", done.stderr)[1])  # type: ignore[index]
+        bare += seconds(Call([*words, *command.split()], folder, {**environment})) or 0.0
         shell(environment, "docker", "rmi", "--force", image)
     return own, bare
 

@@ -59,6 +59,9 @@ USABLE = 0.85
 EVERY_S = 0.01
 """Seconds between two looks at the slots."""
 
+NEXT_S = 0.03
+"""Seconds between two looks of the process that is the next in its queue."""
+
 SHORT_S, LONG_S = 0.001, 0.1
 """Seconds between two looks of a process that is not the next in its queue, at first and in the end."""
 
@@ -157,7 +160,7 @@ def lock_as_first(queue: int, place: int) -> None:
                 fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                pause = EVERY_S
+                pause = NEXT_S
         else:
             pause = min(2 * pause, LONG_S)
         time.sleep(pause)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -109,19 +111,38 @@ def slow_project(folder: Path, token: str, cells: int, files: int, rounds: int, 
 
 @dataclass
 class Seen:
-    """What `watched` saw: the most compilers at the same time, and the most memory that they had together, in MB."""
+    """What `watched` saw: the most compilers at the same time, and the most memory that they had together, in MB.
+
+    Attributes:
+        busy: for each look, seconds on the clock of the machine, and seconds that its cores have worked since it started.
+    """
 
     most: int = 0
     mb: int = 0
     looks: int = 0
+    busy: list[tuple[float, float]] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
+    def worked(self, start: float, end: float) -> float:
+        """Return the seconds that the cores worked between two moments, all together."""
+        times = [seconds for moment, seconds in self.busy if start <= moment <= end]
+        return times[-1] - times[0]
 
-def _running(token: str) -> Iterator[int]:
-    """Yield the resident MB of each compiler of a project that runs on this machine."""
-    for folder in Path("/proc").iterdir():
+
+def _processes() -> set[str]:
+    """Return the ids of the processes that run on this machine."""
+    with os.scandir("/proc") as entries:
+        return {entry.name for entry in entries if entry.name.isdigit()}
+
+
+def _running(token: str, before: set[str]) -> Iterator[int]:
+    """Yield the resident MB of each compiler of a project that runs on this machine, and did not run ``before``.
+
+    A look at all processes would take much of the processor time that benchmarks measure.
+    """
+    for folder in (Path("/proc", name) for name in _processes() - before):
         try:
-            if folder.name.isdigit() and (folder / "comm").read_text() == "cc1plus\n":
+            if (folder / "comm").read_text() == "cc1plus\n":
                 words = (folder / "cmdline").read_bytes().split(b"\0")
                 # ccache lets the compiler preprocess each file before it knows whether it has the object.
                 if b"-E" not in words and any(token.encode() in word for word in words):
@@ -130,14 +151,22 @@ def _running(token: str) -> Iterator[int]:
             continue
 
 
+def _worked() -> float:
+    """Return the seconds that the cores of this machine have worked since it started, all together (proc_stat(5))."""
+    user, nice, system, *_ = Path("/proc/stat").read_text().split()[1:]
+    return (int(user) + int(nice) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
 def watched(token: str) -> Iterator[Seen]:
     """Count the compilers of a project from outside while the body runs."""
     seen = Seen()
+    before = _processes()
 
     def look() -> None:
-        while not seen.ended.wait(0.05):
-            sizes = list(_running(token))
+        while not seen.ended.wait(0.1):
+            sizes = list(_running(token, before))
+            seen.busy.append((time.monotonic(), _worked()))
             seen.most, seen.mb, seen.looks = max(seen.most, len(sizes)), max(seen.mb, sum(sizes)), seen.looks + 1
 
     thread = threading.Thread(target=look)
