@@ -20,7 +20,11 @@ pytestmark = [pytest.mark.engine, pytest.mark.skipif(os.geteuid() != 0, reason="
 
 SECRET = '[secrets.token]\nenv = "BAKERY_TEST_TOKEN"\nsteps = ["compile"]\nvariable = "TOKEN"\n'
 # The wheel of this backend holds its environment, and the audit refuses one with a secret in it.
-TOLD = "if flavour:\n    assert os.environ.pop('TOKEN') == 'tell-nobody'\n    time.sleep({seconds})"
+TOLD = """\
+    assert os.environ.pop("TOKEN") == "tell-nobody"
+    time.sleep({seconds})
+"""
+"""Of `build_wheel`, which alone gets the secret: what the backend requires is asked without it."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def project(folder: Path, cells: str, tables: str, seconds: float) -> Path:
     """Write a project with a cell for each letter, which takes ``seconds`` to compile."""
-    flavours(folder, list(cells), TOLD.format(seconds=seconds))
+    flavours(folder, list(cells), "")
+    backend = folder / "backend.py"
+    backend.write_text(backend.read_text().replace("    told = {", TOLD.format(seconds=seconds) + "    told = {", 1))
     recipe = folder / "bakery.toml"
     recipe.write_text(recipe.read_text() + SECRET + tables)
     return folder

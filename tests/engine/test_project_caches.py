@@ -206,12 +206,12 @@ def test_a_committed_compiler_cache_is_never_read(tmp_path: Path, engine_environ
         return sorted(path.name for path in places)
 
     kept = runner.folder / "cache"
-    assert (carried(), kept.exists()) == (["packed"], False)
+    assert (carried(), kept.exists()) == (["saved"], False)
     github |= {"event_name": "push", "ref": "refs/heads/main"}
-    assert (carried(), len(list(kept.iterdir()))) == (["packed"], 1)
-    assert (carried(), len(list(kept.iterdir()))) == (["packed", "taken-in"], 2)
+    assert (carried(), len(list(kept.iterdir()))) == (["saved"], 1)
+    assert (carried(), len(list(kept.iterdir()))) == (["restored", "saved"], 2)
     github |= {"ref": "refs/tags/v1", "ref_type": "tag"}
-    assert (carried(), len(list(kept.iterdir()))) == (["packed"], 2)
+    assert (carried(), len(list(kept.iterdir()))) == (["saved"], 2)
 
 
 def test_a_compiler_cache_in_the_project_is_refused(tmp_path: Path) -> None:
