@@ -260,9 +260,19 @@ def compile_times(
     bare = 0.0
     for python in pythons:
         image = f"{project.name}:dev-cp{python.replace('.', '')}"
-        command = "python -m build --wheel --no-isolation --skip-dependency-check --outdir /tmp/out /workspace"
+        command = [
+            "python",
+            "-m",
+            "build",
+            "--wheel",
+            "--no-isolation",
+            "--skip-dependency-check",
+            "--outdir",
+            "/tmp/out",
+            "/workspace",
+        ]
         words = ["docker", "run", "--rm", "--network=none", "-e", "SKBUILD_BUILD_DIR=/tmp/build", image]
-        bare += seconds(Call([*words, *command.split()], folder, {**environment})) or 0.0
+        bare += seconds(Call([*words, *command], folder, environment)) or 0.0
         shell(environment, "docker", "rmi", "--force", image)
     return own, bare
 

@@ -4,9 +4,9 @@ Each cell compiles its files with as many jobs as there are cells. The compilers
 and from outside, in /proc. In the second run the peaks of all files are known, and the compilers may use less memory
 than all slots would.
 
-Wall time counts from the first compiler to the last one. The work is all that the cores did in that time: compilers, and
-the set-up, links and repair of the other cells. What the compilers alone took is the processor time of all that the cells'
-build backends start.
+The work is the processor time of all that the cells' build backends start. Wall time counts from the first compiler to
+the last one. Other work on this machine makes it longer: what the slots were in use does not depend on that. All that the
+cores did in that time, other work too, shows whether one was idle.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ran:
     """A run: its compilers, their processor time in seconds, and what was seen of them from outside."""
 
     runs: list[Compiled]
-    compiling: float
+    work: float
     seen: Seen
 
     @property
@@ -60,8 +60,8 @@ def built(project: Path, token: str) -> Ran:
     with watched(token) as seen:
         done = bakery(project, "wheel")
     logs = [done.log(name) for name in done.results()]
-    compiling = sum(float(seconds) for log in logs for seconds in re.findall(r"(?m)^cpu: (\S+)", log))
-    return Ran([run for log in logs for run in compiled(log)], compiling, seen)
+    work = sum(float(seconds) for log in logs for seconds in re.findall(r"(?m)^cpu: (\S+)", log))
+    return Ran([run for log in logs for run in compiled(log)], work, seen)
 
 
 def main() -> int:
@@ -85,16 +85,16 @@ def main() -> int:
         second = built(project, other)
     together = max(sum(one.mb for one in running(second.runs, run.start)) for run in second.runs)
     used = sum(run.end - run.start for run in first.runs) / slots
-    work = first.seen.worked(first.start, first.end)
-    ratio = first.wall * slots / work
+    ratio = first.wall * slots / first.work
+    busy = first.seen.worked(first.start, first.end) / slots
     at_once, outside = most_at_once(first.runs), first.seen
     rows = [
-        Row("compilers", f"{len(first.runs)}, {first.compiling:.1f} s of processor time, {first.wall:.1f} s"),
+        Row("compilers", f"{len(first.runs)}, {first.work:.1f} s of processor time, {first.wall:.1f} s"),
         Row("at once, by their slots", f"{at_once}", f"≤ {slots}", at_once <= slots),
         Row("at once, from outside", f"{outside.most} in {outside.looks} looks", f"≤ {slots}", outside.most <= slots),
         Row("wall time / slots in use", f"{first.wall / used:.3f}", f"≤ {BAR:g}", first.wall <= BAR * used),
         Row("wall time × cores / work", f"{ratio:.3f}", f"≤ {BAR:g}", ratio <= BAR),
-        Row("wall time × cores / compilers", f"{first.wall * slots / first.compiling:.3f}"),
+        Row("wall time / cores in use", f"{first.wall / busy:.3f}"),
         Row("memory at once, from outside", f"{outside.mb} MB"),
         Row("with less memory: from outside", f"{second.seen.mb} MB", f"≤ {limit} MB", second.seen.mb <= limit),
         Row("with less memory: by their peaks", f"{together} MB", f"≤ {limit} MB", together <= limit),

@@ -45,7 +45,8 @@ def project(folder: Path, cells: str, tables: str, seconds: float) -> Path:
     """Write a project with a cell for each letter, which takes ``seconds`` to compile."""
     flavours(folder, list(cells), "")
     backend = folder / "backend.py"
-    backend.write_text(backend.read_text().replace("    told = {", TOLD.format(seconds=seconds) + "    told = {", 1))
+    before, after = backend.read_text().split("    told = {")
+    backend.write_text(f"{before}{TOLD.format(seconds=seconds)}    told = {{{after}")
     recipe = folder / "bakery.toml"
     recipe.write_text(recipe.read_text() + SECRET + tables)
     return folder
