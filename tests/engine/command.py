@@ -30,6 +30,9 @@ UNDATED = ("--set", f"SOURCE_DATE_EPOCH={EPOCH}")
 What bakes the workspace takes it, so that the wheels of one test are in the engine's cache for the next.
 """
 
+_RAN = re.compile(r"# (?:done in [\d.]+ s$|process .* did not complete)")
+"""How a log says that a step ended which ran."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -70,12 +73,19 @@ class Done:
     def ran(self, run: int = -1) -> list[str]:
         """Return the commands that a run really ran, by all its logs.
 
-        Copies are left out: BuildKit does some of them again (what stands on nothing, what two bakes need at once).
+        Copies are left out: BuildKit does some of them again (what stands on nothing, what two bakes need at once). A step
+        whose result is found while BuildKit still computes its cache key did not run; nor did one that another bake runs.
         """
-        logs = "".join(path.read_text() for path in sorted((self.runs[run] / "logs").glob("*.log")))
-        # A step's title, what it printed, and how it ended.
-        found = re.findall(r"(?ms)^# (\[[^\n]+\] RUN [^\n]*)\n(.*?)(?=^# \[|^# exporting|\Z)", logs)
-        return [title for title, rest in found if not rest.startswith("# CACHED")]
+        ran = {}
+        for path in sorted((self.runs[run] / "logs").glob("*.log")):
+            title = ""
+            for line in path.read_text().splitlines():
+                # Steps run side by side: the end of one may come after the title of another; then its own is repeated.
+                if re.match(r"# (?:\[[^\]]+\] |exporting )", line):
+                    title = line.removeprefix("# ")
+                elif _RAN.match(line) and "] RUN " in title:
+                    ran[title] = None
+        return list(ran)
 
 
 BAKING = ("wheel", "test", "full", "dev", "bake")
