@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command import bakery, shell
+from command import bakery, repeated, shell
 from projects import SOURCE, extension
 
 from bakery.build.context_files import files
@@ -71,27 +71,36 @@ def test_a_changed_file_of_the_same_size_and_time_is_built(tmp_path: Path) -> No
     ],
 )
 def test_wheels_inside_the_project_repeat_nothing(tmp_path: Path, recipe: str, words: tuple[str, ...]) -> None:
-    folder = extension(tmp_path / "project", f'name = "tiny"\n{recipe}', SOURCE)
-    (folder / "some").mkdir()
-    first = bakery(folder, "wheel", *words)
-    # Neither do caches of tools, nor a recipe that says the same in other words.
-    (folder / ".pytest_cache").mkdir()
-    (folder / "src" / "tiny" / "__pycache__").mkdir()
-    with (folder / "bakery.toml").open("a") as file:
-        file.write("# more\n")
-    second = bakery(folder, "wheel", *words)
-    assert second.ran() == []
-    assert second.wheels == first.wheels
+    def baked_beside_its_wheels() -> list[str]:
+        token = uuid.uuid4().hex
+        folder = extension(tmp_path / token, f'name = "tiny"\n{recipe}', f"{SOURCE}// {token}\n")
+        (folder / "some").mkdir()
+        first = bakery(folder, "wheel", *words)
+        # Neither do caches of tools, nor a recipe that says the same in other words.
+        (folder / ".pytest_cache").mkdir()
+        (folder / "src" / "tiny" / "__pycache__").mkdir()
+        with (folder / "bakery.toml").open("a") as file:
+            file.write("# more\n")
+        second = bakery(folder, "wheel", *words)
+        assert second.wheels == first.wheels
+        return second.ran()
+
+    assert repeated(baked_beside_its_wheels) == set()
 
 
 def test_generated_files_repeat_nothing_and_changed_source_is_compiled_again(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", 'name = "tiny"\n', SOURCE)
+    recipe = (folder / "bakery.toml").read_text()
     bakery(folder, "generate")
     first = bakery(folder, "wheel").wheels[0].read_bytes()
-    recipe = (folder / "bakery.toml").read_text()
-    (folder / "bakery.toml").write_text(f'{recipe}description = "another line in each generated file"\n')
-    bakery(folder, "generate")
-    assert bakery(folder, "wheel").ran() == []
+
+    def baked_with_other_files() -> list[str]:
+        line = f'description = "line {uuid.uuid4().hex} in each generated file"\n'
+        (folder / "bakery.toml").write_text(recipe + line)
+        bakery(folder, "generate")
+        return bakery(folder, "wheel").ran()
+
+    assert repeated(baked_with_other_files) == set()
     (folder / "src" / "core.cpp").write_text(SOURCE.replace("42", "43"))
     assert bakery(folder, "wheel").wheels[0].read_bytes() != first
     (folder / "src" / "core.cpp").write_text(SOURCE)

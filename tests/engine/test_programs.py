@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from command import ROOT, bakery, digests
+from command import ROOT, bakery, digests, repeated
 
 pytestmark = pytest.mark.engine
 
@@ -27,7 +27,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mappi
     return folder
 
 
-def repeated(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None) -> set[str]:
+def baked(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None) -> set[str]:
     """Bake one wheel by docker alone; return the stages whose steps ran."""
     secret = {"CA_BUNDLE": str(ca_bundle)} if ca_bundle else {}
     allow = [f"--allow=fs.read={ca_bundle}"] if ca_bundle else []
@@ -52,7 +52,7 @@ def repeated(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | N
     [
         ("carry-ccache", set()),
         ("smoke.py", set()),
-        ("archive.py", {"repair", "cpp-wheel"}),
+        ("archive.py", {"repair"}),
         ("requires.py", {"project"}),
     ],
 )
@@ -63,14 +63,22 @@ def test_a_changed_program_repeats_the_steps_that_use_it_and_no_others(
     program: str,
     stages: set[str],
 ) -> None:
-    repeated(checkout, engine_environment, ca_bundle)
-    assert repeated(checkout, engine_environment, ca_bundle) == set()
     path = checkout / "dockerfiles/bin" / program
     text = path.read_text()
-    path.write_text(f"{text}\n# changed for {uuid4().hex}\n")
-    assert repeated(checkout, engine_environment, ca_bundle) - {"cpp-wheel"} == stages - {"cpp-wheel"}
+
+    def baked_again() -> set[str]:
+        return baked(checkout, engine_environment, ca_bundle)
+
+    def baked_after_a_change() -> set[str]:
+        path.write_text(f"{text}\n# changed for {uuid4().hex}\n")
+        # The wheel is the same, and whether BuildKit copies it again is its own choice.
+        return baked_again() - {"cpp-wheel"}
+
+    baked_again()
+    assert repeated(baked_again) == set()
+    assert repeated(baked_after_a_change, stages) == stages
     path.write_text(text)
-    assert repeated(checkout, engine_environment, ca_bundle) == set()
+    assert repeated(baked_again) == set()
 
 
 def test_a_run_of_bakery_takes_no_program_of_the_checkout(checkout: Path, tmp_path: Path) -> None:

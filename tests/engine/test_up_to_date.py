@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command import Done, bakery, digests, finish, shell, start, states
+from command import Done, bakery, digests, finish, repeated, shell, start, states
 from projects import SOURCE, extension
 
 from bakery.engine.cache_scope import KEY_VARIABLE
@@ -60,9 +60,12 @@ def test_what_is_up_to_date_is_baked_no_more(tmp_path: Path, nowhere: dict[str, 
     assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp311": "done", "wheel-cp313": "kept"}
     assert digests(folder / "dist") == known
 
-    rebuilt = bakery(folder, "wheel", "--rebuild")
-    assert set(results(rebuilt).values()) == {"done"}
-    assert rebuilt.ran() == []
+    def rebuilt() -> list[str]:
+        done = bakery(folder, "wheel", "--rebuild")
+        assert set(results(done).values()) == {"done"}
+        return done.ran()
+
+    assert repeated(rebuilt) == set()
 
 
 def test_cells_that_are_cached_are_one_bake(tmp_path: Path) -> None:
@@ -71,14 +74,19 @@ def test_cells_that_are_cached_are_one_bake(tmp_path: Path) -> None:
     clients = [path.name for path in (first.runs[-1] / "metadata").iterdir()]
     assert len(clients) == 2
     known = digests(folder / "dist")
-    shutil.rmtree(folder / "dist")
 
-    again = bakery(folder, "full", "--if-changed")
-    assert set(results(again).values()) == {"done"}
-    assert again.ran() == []
-    assert digests(folder / "dist") == known
-    assert len(list((again.runs[-1] / "metadata").iterdir())) == 1
-    assert "cached" in again.err
+    def without_wheels() -> list[str]:
+        shutil.rmtree(folder / "dist")
+        again = bakery(folder, "full", "--if-changed")
+        assert set(results(again).values()) == {"done"}
+        assert digests(folder / "dist") == known
+        ran = again.ran()
+        if not ran:
+            assert len(list((again.runs[-1] / "metadata").iterdir())) == 1
+            assert "cached" in again.err
+        return ran
+
+    assert repeated(without_wheels) == set()
 
     # With empty cache mounts, which have another name, the compile is not cached: then each cell is baked by itself.
     rebuilt = bakery(folder, "full", environment={KEY_VARIABLE: uuid.uuid4().hex})
