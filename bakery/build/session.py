@@ -18,7 +18,7 @@ from bakery.emit.files import run_texts
 from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Image, Target
 from bakery.plan.model import Plan
-from bakery.toolchains.program_mounts import STAGE
+from bakery.toolchains.program_mounts import CONTEXT
 
 
 def write_run_files(base: Path, plan: Plan, state: Path) -> str:
@@ -30,7 +30,7 @@ def write_run_files(base: Path, plan: Plan, state: Path) -> str:
     programs = (state / "bin").absolute()
     write(base, run_texts(plan))
     write_programs(programs, program_texts(plan))
-    return f"*.contexts.{STAGE}={programs}"
+    return f"*.contexts.{CONTEXT}={programs}"
 
 
 def write_programs(folder: Path, texts: Mapping[str, str]) -> None:

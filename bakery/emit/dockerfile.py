@@ -13,12 +13,12 @@ from bakery.plan.dockerfile import Add, Arg, Cmd, Command, Copy, Env, Mount, Run
 from bakery.plan.model import Plan, leaves
 from bakery.plan.values import Value, literal
 from bakery.toolchains import programs
-from bakery.toolchains.program_mounts import CONTEXT_FOLDER, STAGE
+from bakery.toolchains.program_mounts import CONTEXT, CONTEXT_FOLDER, STAGE
 
 _WIDTH = 140
 """Columns that flags take on one line."""
 
-_TOOLS = "Bakery's own programs. Each step mounts those that it runs."
+_TOOLS = "Bakery's own programs. Each step mounts those that it runs. The copy keeps its cache key from build to build."
 
 
 def dockerfile(plan: Plan) -> str:
@@ -27,7 +27,8 @@ def dockerfile(plan: Plan) -> str:
     lines = _header(plan)
     for name in plan.global_args:
         lines.append(f"ARG {name}={dockerfile_string(literal(values[name]))}")
-    lines += ["", *comment(_TOOLS), f"FROM scratch AS {STAGE}", f"COPY --chmod=0755 {CONTEXT_FOLDER}/ /"]
+    lines += ["", *comment(_TOOLS), f"FROM scratch AS {CONTEXT}", f"COPY {CONTEXT_FOLDER}/ /"]
+    lines += [f"FROM scratch AS {STAGE}", f"COPY --chmod=0755 --from={CONTEXT} / /"]
     is_choice = False
     for stage in plan.stages:
         # Stages that only name an image are a list to choose from.

@@ -133,7 +133,7 @@ def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
     plan = offline(plan_of(name))
     text = dockerfile(plan)
     targets = buildx.frontend(text, "targets")["targets"]
-    assert [target["name"] for target in targets] == ["tools", *(stage.name for stage in plan.stages)]
+    assert [target["name"] for target in targets] == ["programs", "tools", *(stage.name for stage in plan.stages)]
     found = buildx.frontend(text, "check", plan.stage_of(plan.kinds[0]))
     assert not found["warnings"]
 

@@ -38,6 +38,7 @@ _STAGES = {
     "native-system": "system packages of the native step",
     "native-tools-materials": "list the tools of the native step",
     "native-tools": "tools of the native step",
+    "programs": "prepare",
     "project": "read the project's requirements",
     "repair": "repair",
     "requirements": "resolve build requirements",

@@ -56,7 +56,7 @@ def test_the_debugger_gets_what_the_bake_gets() -> None:
         "context": ".",
         "dockerfile": "/run/Dockerfile",
         "args": {"PYTHON_VERSION": "3.11", "X": "a b"},
-        "contexts": {"tools": "/run/bin"},
+        "contexts": {"programs": "/run/bin"},
         "platforms": ["linux/arm64"],
         "secret": [{"type": "file", "id": "ca-bundle", "src": "/ca.pem"}],
     }
@@ -72,7 +72,7 @@ def test_the_debugger_gets_what_the_bake_gets() -> None:
         "--target=compile",
         "--build-arg=PYTHON_VERSION=3.11",
         "--build-arg=X=a b",
-        "--build-context=tools=/run/bin",
+        "--build-context=programs=/run/bin",
         "--platform=linux/arm64",
         "--secret=type=file,id=ca-bundle,src=/ca.pem",
         ".",

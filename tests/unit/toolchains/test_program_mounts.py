@@ -93,7 +93,7 @@ def test_a_run_has_programs_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "dockerfiles/bin/net").write_text("#!/bin/sh\necho evil\n")
     plan = plan_of(tmp_path)
     state = tmp_path / ".bakery/runs/x"
-    assert write_run_files(tmp_path, plan, state) == f"*.contexts.tools={state / 'bin'}"
+    assert write_run_files(tmp_path, plan, state) == f"*.contexts.programs={state / 'bin'}"
     for path, text in program_texts(plan).items():
         assert (state / "bin" / path).read_text() == text
         assert (state / "bin" / path).stat().st_mode & 0o7777 == 0o755

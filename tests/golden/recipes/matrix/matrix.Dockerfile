@@ -3,9 +3,11 @@
 ARG PYTHON_VERSION="3.11"
 ARG CUDA_VERSION="12.8.1"
 
-# Bakery's own programs. Each step mounts those that it runs.
+# Bakery's own programs. Each step mounts those that it runs. The copy keeps its cache key from build to build.
+FROM scratch AS programs
+COPY dockerfiles/bin/ /
 FROM scratch AS tools
-COPY --chmod=0755 dockerfiles/bin/ /
+COPY --chmod=0755 --from=programs / /
 
 # One release for each Python.
 FROM debian:bullseye-slim AS python-3.9

@@ -2,9 +2,11 @@
 # then run `wheel-bakery generate`.
 ARG PYTHON_VERSION="3.11"
 
-# Bakery's own programs. Each step mounts those that it runs.
+# Bakery's own programs. Each step mounts those that it runs. The copy keeps its cache key from build to build.
+FROM scratch AS programs
+COPY dockerfiles/bin/ /
 FROM scratch AS tools
-COPY --chmod=0755 dockerfiles/bin/ /
+COPY --chmod=0755 --from=programs / /
 
 # One release for each Python.
 FROM debian:bullseye-slim AS python-3.9

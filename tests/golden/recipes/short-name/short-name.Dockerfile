@@ -2,9 +2,11 @@
 # then run `wheel-bakery generate`.
 ARG BASE_REGISTRY="quay.io/pypa"
 
-# Bakery's own programs. Each step mounts those that it runs.
+# Bakery's own programs. Each step mounts those that it runs. The copy keeps its cache key from build to build.
+FROM scratch AS programs
+COPY dockerfiles/bin/ /
 FROM scratch AS tools
-COPY --chmod=0755 dockerfiles/bin/ /
+COPY --chmod=0755 --from=programs / /
 
 # One image for each architecture; BASE_REGISTRY may name a mirror that has the same.
 FROM ${BASE_REGISTRY}/manylinux_2_28_x86_64:2026.10.26-1@sha256:e0adf18521ad35192df733a6c62d35df7801957d24e0470238aacecfab2188a3 AS base-amd64
