@@ -71,7 +71,7 @@ def test_frontend_reads_what_200_plans_say(buildx: Buildx, recipe: Recipe) -> No
 def assert_understood(buildx: Buildx, plan: Plan) -> None:
     text = dockerfile(offline(plan))
     found = [item["name"] for item in buildx.frontend(text, "targets")["targets"]]
-    assert found == [program_mounts.STAGE, *(stage.name for stage in plan.stages)]
+    assert found == [program_mounts.CONTEXT, program_mounts.STAGE, *(stage.name for stage in plan.stages)]
     values = plan.args_of(plan.cells[0])
     for stage_name in map(plan.stage_of, plan.kinds):
         outline = buildx.frontend(text, "outline", stage_name)

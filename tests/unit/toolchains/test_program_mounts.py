@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bakery.build.session import write_run_files
-from bakery.emit.dockerfile import build_digest, dockerignore, program_texts
+from bakery.emit.dockerfile import build_digest, dockerfile, dockerignore, program_texts
 from bakery.emit.files import generate
 from bakery.plan.dockerfile import Command, Run, Script, Stage
 from bakery.plan.model import Plan
@@ -85,6 +85,12 @@ def test_another_program_is_another_build(tmp_path: Path, monkeypatch: pytest.Mo
     real = programs.texts
     monkeypatch.setattr(programs, "texts", lambda name: {path: f"{text}#" for path, text in real(name).items()})
     assert build_digest(plan) != before
+
+
+def test_no_step_mounts_the_build_context_of_the_programs(tmp_path: Path) -> None:
+    """It has a new cache key in each build; one copy makes it a stage with a lasting key."""
+    lines = [line.strip() for line in dockerfile(plan_of(tmp_path)).splitlines() if "from=programs" in line]
+    assert lines == ["COPY --chmod=0755 --from=programs / /"]
 
 
 def test_a_run_has_programs_of_its_own(tmp_path: Path) -> None:
