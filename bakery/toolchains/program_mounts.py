@@ -13,10 +13,10 @@ STAGE = "tools"
 """The stage with the programs, which steps mount."""
 
 CONTEXT = "programs"
-"""The stage, or the build context that replaces it in a run of Bakery, that `STAGE` copies the programs from.
+"""The stage that `STAGE` copies the programs from. In a run of Bakery, a build context of this name replaces it.
 
-BuildKit gives a build context a new cache key in each build. If steps mounted it, BuildKit would write each time, for each
-step, as many links as it has results of that step: its database grew by 0.3 MB a build, and each build took longer.
+No step mounts it: BuildKit gives a build context a new cache key in each build, and links that key to all earlier results of
+each step that mounts it. Its database would grow with each build, and builds would take longer (docs/speed.md).
 """
 
 CONTEXT_FOLDER = "dockerfiles/bin"

@@ -31,7 +31,7 @@ What bakes the workspace takes it, so that the wheels of one test are in the eng
 """
 
 _RAN = re.compile(r"# (?:done in [\d.]+ s$|process .* did not complete)")
-"""How a log says that a step ended which ran."""
+"""The line of a log at the end of a step that ran."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Done:
         """Return the commands that a run really ran, by all its logs.
 
         Copies are left out: BuildKit does some of them again (what stands on nothing, what two bakes need at once). A step
-        whose result is found while BuildKit still computes its cache key did not run; nor did one that another bake runs.
+        that BuildKit canceled, because it found the result by another key, did not run.
         """
         ran = {}
         for path in sorted((self.runs[run] / "logs").glob("*.log")):
@@ -155,10 +155,10 @@ def bakery(
 
 
 def repeated(ran: Callable[[], Collection[str]], expected: Collection[str] = ()) -> set[str]:
-    """Return the steps that run each time, of up to three times; the first time that is as expected is the last.
+    """Call ``ran`` up to three times, until it returns the expected steps; return the steps that it returned every time.
 
-    BuildKit runs a cached step again while another bake lives that ran what the step stands on (moby/buildkit#6954), and
-    other tests bake at the same time. Where a second time could hide a defect, ``ran`` starts from what was never built.
+    BuildKit runs a cached step again while another bake is alive that ran the stage below it (moby/buildkit#6954), and other
+    tests bake at the same time. If a second call could hide a defect, ``ran`` must bake something that was never built.
     """
     steps = set(ran())
     for _ in range(2):
