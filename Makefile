@@ -13,20 +13,20 @@ FUZZ_SECONDS ?= 60
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine wheel test check docs pins fuzz bench proof clean
+.PHONY: help setup engine wheel test check docs pins fuzz bench peers proof clean
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 setup: $(VENV)/.ready ## Make the virtual environment with bakery and its development tools
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "bakery needs Python 3.11 or newer: make PYTHON=python3.12 …" >&2; exit 2; }
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "no virtual environment can be made: install the package python3-venv" >&2; exit 2; }
 	$(RUN) -m pip install -qq --upgrade 'pip>=25.1'
-	$(RUN) -m pip install -qq --editable '.[audit]' --group dev
+	$(RUN) -m pip install -qq --editable packages/wheel-audit --editable '.[audit]' --editable packages/bakery-iree --group dev
 	@touch $@
 
 engine: setup ## Make sure that a Docker engine with buildx runs; install a private one where there is none
@@ -41,10 +41,10 @@ check: setup ## Format, lint, types, drift of generated files, unit and golden t
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(BAKERY) generate --check
-	$(VENV)/bin/pytest -q -n 2 --dist worksteal tests/unit tests/golden
+	$(VENV)/bin/pytest -q -n 2 --dist worksteal tests/unit tests/golden $(wildcard packages/*/tests/unit) $(wildcard packages/*/tests/golden)
 
 test: check engine ## All tests, up to real bakes on a real engine
-	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract
+	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract $(wildcard packages/*/tests/contract)
 
 docs: setup ## Build the documentation site into site/, and check its links; needs no network
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir site
@@ -71,6 +71,9 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/remote_cache.py
 	$(RUN) bench/torch_extension.py
 	$(RUN) bench/iree.py
+
+peers: engine ## Compare wheels of real projects with those of pip wheel: docs/real-projects.md
+	$(VENV)/bin/pytest -n 2 -m 'proof or not proof' tests/engine/test_real_projects.py $(ARGS)
 
 proof: engine ## What make check and make test only sample, and slow proofs: before a release
 	$(VENV)/bin/pytest -m 'proof or hypothesis' --hypothesis-profile=proof tests

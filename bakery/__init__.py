@@ -9,55 +9,122 @@ TYPE_CHECKING = False
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bakery.api import Recipe, RecipePlan, bake, generate_files, plan_recipe
-    from bakery.build.buildx.progress import LogLines, StepFinished, StepStarted, TextLine
-    from bakery.build.report import RunReport
+    from bakery.api import (
+        BakeOptions,
+        LoadedRecipe,
+        Project,
+        RecipePlan,
+        audit,
+        open,
+    )
+    from bakery.core.errors import (
+        AuditError,
+        BakeError,
+        BakeryError,
+        DifferentError,
+        DriftError,
+        EngineError,
+        InterruptedBake,
+        LockError,
+        OutputError,
+        PlanError,
+        RecipeError,
+        SomeFailed,
+        UnavailableError,
+        UsageError,
+    )
     from bakery.recipe.models import (
         Base,
         Builder,
+        Builders,
         Cache,
+        Ci,
+        Farm,
+        Image,
+        Macos,
         Matrix,
         Naming,
+        Native,
+        Node,
         Output,
         Override,
+        Recipe,
         Repair,
+        Secret,
         Source,
         Test,
+        Tls,
         Variable,
         Wheel,
+        Windows,
+        Workspace,
     )
+    from bakery.runs.buildx.progress import (
+        LogLines,
+        StepFinished,
+        StepStarted,
+        TextLine,
+    )
+    from bakery.runs.report import RunReport
 
 __all__ = [
+    "AuditError",
+    "BakeError",
+    "BakeOptions",
+    "BakeryError",
     "Base",
     "Builder",
+    "Builders",
     "Cache",
+    "Ci",
+    "DifferentError",
+    "DriftError",
+    "EngineError",
+    "Farm",
+    "Image",
+    "InterruptedBake",
+    "LoadedRecipe",
+    "LockError",
     "LogLines",
+    "Macos",
     "Matrix",
     "Naming",
+    "Native",
+    "Node",
     "Output",
+    "OutputError",
     "Override",
+    "PlanError",
+    "Project",
     "Recipe",
+    "RecipeError",
     "RecipePlan",
     "Repair",
     "RunReport",
+    "Secret",
+    "SomeFailed",
     "Source",
     "StepFinished",
     "StepStarted",
     "Test",
     "TextLine",
+    "Tls",
+    "UnavailableError",
+    "UsageError",
     "Variable",
     "Wheel",
-    "bake",
-    "generate_files",
-    "plan_recipe",
+    "Windows",
+    "Workspace",
+    "audit",
+    "open",
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Recipe", "RecipePlan", "bake", "generate_files", "plan_recipe"), "bakery.api"),
-    **dict.fromkeys(("LogLines", "StepFinished", "StepStarted", "TextLine"), "bakery.build.buildx.progress"),
-    "RunReport": "bakery.build.report",
+    **dict.fromkeys(("BakeOptions", "LoadedRecipe", "Project", "RecipePlan", "audit", "open"), "bakery.api"),
+    **dict.fromkeys(("LogLines", "StepFinished", "StepStarted", "TextLine"), "bakery.runs.buildx.progress"),
+    "RunReport": "bakery.runs.report",
 }
-"""Name → its module; the others are models."""
+"""Name → its module; the others are errors and models."""
 
 
 def __getattr__(name: str) -> object:
@@ -65,5 +132,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'bakery' has no attribute {name!r}")
     from importlib import import_module
 
-    home = _HOMES.get(name, "bakery.recipe.models")
+    from bakery.core import errors
+
+    home = _HOMES.get(name, "bakery.core.errors" if hasattr(errors, name) else "bakery.recipe.models")
     return getattr(import_module(home), name)

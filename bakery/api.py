@@ -1,10 +1,13 @@
-"""Bakery as a library: models, plans, generated files and bakes.
+"""Bakery as a library.
 
-from bakery import Recipe
+import bakery
 
-plan = Recipe.load("examples/cuda").plan(set={"CUDA_VERSION": "12.8.0"})
-report = plan.bake(groups=["full"], on_event=print)
-print(report.wheels)
+project = bakery.open("examples/cuda")
+plan = project.recipe().plan(CUDA_VERSION="12.8.0")
+for finding in plan.check():
+    print(finding.text)
+report = plan.bake(groups=("full",), on_event=print)
+bakery.audit(report.wheels[0].path, plan)
 """
 
 from __future__ import annotations
@@ -13,85 +16,160 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from pydantic import PrivateAttr
-
-from bakery.build.report import RunReport
+from bakery.core import files
 from bakery.core.errors import UsageError
 from bakery.core.git import committed
 from bakery.emit.files import generate
+from bakery.init.stable_abi import read_project
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.recipe import models
 from bakery.recipe.load import Loaded, from_python, load
 from bakery.resolve.plan import resolve
+from bakery.resolve.rules import judge
+from bakery.resolve.rules.findings import refuse_broken
 from bakery.resolve.set_option import parse_set_options
+from bakery.runs.report import RunReport
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.board import Listener
-    from bakery.build.buildx.progress import Event
-    from bakery.build.options import Options
+    from bakery.engine.session import EngineSession
+    from bakery.resolve.rules.rule import Finding
+    from bakery.runs.buildx.board import Listener
+    from bakery.runs.buildx.progress import Event
+    from bakery.runs.options import Options
+    from wheel_audit.auditor import WheelReport
 
 
-class Recipe(models.Recipe):
-    """A recipe: loaded from a file, or made in Python."""
+def open(path: str | Path = ".", *, environ: Mapping[str, str] | None = None) -> Project:
+    """Return the project in a folder. Reads nothing yet.
 
-    _loaded: Loaded | None = PrivateAttr(default=None)
+    Args:
+        environ: sets variables (``BAKERY_…``) and leads to the engine; ``os.environ`` if None.
+    """
+    return Project(Path(path).absolute(), dict(os.environ if environ is None else environ))
 
-    @classmethod
-    def load(cls, path: str | Path = ".", *, root: str | Path = ".") -> Recipe:
-        """Return the recipe that ``--recipe`` would name: in a file or a folder, in a workspace, or a shipped one.
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with recipes, and the environment that their plans and bakes see."""
+
+    root: Path
+    environ: Mapping[str, str]
+
+    def recipes(self) -> tuple[LoadedRecipe, ...]:
+        """Return the recipe, or all recipes of the workspace, in the folder.
+
+        Raises RecipeError if there is none, or one is not valid; ``details`` has every problem.
+        """
+        return tuple(LoadedRecipe(self, item) for item in load(None, self.root))
+
+    def recipe(self, which: str | models.Recipe | None = None) -> LoadedRecipe:
+        """Return one recipe.
 
         Args:
-            root: the folder to load it from, as the command's working folder.
+            which: what ``--recipe`` takes (a file, a folder, the name of a recipe of the workspace or of a shipped one), or
+                a recipe made in Python, whose paths are relative to the folder. None for the only one in the folder.
 
         Raises:
             RecipeError: there is no such recipe, or it is not valid; ``details`` has every problem.
-            UsageError: the path names several recipes.
+            UsageError: ``which`` stands for several recipes.
         """
-        folder = Path(root).absolute()
-        text = os.fspath(path)
-        recipes = load(None if text == "." else text, folder)
-        if len(recipes) > 1:
-            names = ", ".join(item.recipe.name for item in recipes)
-            raise UsageError(
-                f"{text!r} names {len(recipes)} recipes: {names}", hint="load one by its name or its folder"
-            )
-        recipe = cls.model_construct(recipes[0].recipe.model_fields_set, **dict(recipes[0].recipe))
-        recipe._loaded = recipes[0]
-        return recipe
+        if isinstance(which, models.Recipe):
+            return LoadedRecipe(self, from_python(which, self.root))
+        found = load(which, self.root)
+        if len(found) > 1:
+            names = ", ".join(item.recipe.name for item in found)
+            raise UsageError(f"{which or self.root} has {len(found)} recipes: {names}", hint="name one of them")
+        return LoadedRecipe(self, found[0])
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRecipe:
+    """A recipe of a project."""
+
+    project: Project
+    loaded: Loaded
+
+    @property
+    def recipe(self) -> models.Recipe:
+        """The recipe as it is written, without defaults."""
+        return self.loaded.recipe
+
+    def changed(self, **fields: object) -> LoadedRecipe:
+        """Return the recipe with other values of some fields, such as ``matrix=Matrix(python=("3.13",))``.
+
+        Raises RecipeError if the fields contradict each other.
+        """
+        recipe = from_python(self.recipe.model_copy(update=fields), self.loaded.root).recipe
+        return replace(self, loaded=replace(self.loaded, recipe=recipe))
 
     def plan(
-        self,
-        *,
-        set: Mapping[str, str] | None = None,
-        root: str | Path | None = None,
-        environ: Mapping[str, str] | None = None,
+        self, overrides: Mapping[str, str] | None = None, /, *, dated: bool = True, **variables: str
     ) -> RecipePlan:
-        """Return the plan of the recipe.
+        """Return the plan.
 
         Args:
-            set: variables, or overrides in bake's grammar: ``{"CUDA_VERSION": "12.8.0"}``.
-            root: the project of a recipe made in Python; a loaded recipe knows its own. Default: the working folder.
-            environ: sets variables (``BAKERY_…``) and leads to the engine; ``os.environ`` if None.
+            overrides: in bake's grammar: ``{"*.args.EXTRA": "1"}``; variables, too.
+            dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit. False for files that are
+                committed themselves.
+            variables: of the recipe: ``CUDA_VERSION="12.8.0"``.
 
         Raises:
-            RecipeError: the recipe's fields contradict each other.
-            UsageError: ``set`` is malformed, or ``root`` is not the project that the recipe was loaded from.
+            UsageError: a name or value is malformed, or the recipe has no such variable.
             PlanError: the recipe cannot be planned.
         """
-        environment = dict(os.environ if environ is None else environ)
-        sets = [f"{name}={value}" for name, value in (set or {}).items()]
-        if self._loaded is None:
-            folder = Path(root or ".").absolute()
-            return RecipePlan(plan_recipe(self, root=folder, sets=sets, environ=environment), folder, environment)
-        if root is not None and Path(root).absolute() != self._loaded.root:
-            raise UsageError(f"this recipe was loaded from {self._loaded.root}", hint="leave out root")
-        # `model_copy` keeps the origin of a recipe, and changes its fields.
-        loaded = replace(self._loaded, recipe=from_python(self, self._loaded.root).recipe)
-        date = committed(loaded.source) if loaded.source else None
-        return RecipePlan(resolve(loaded, parse_set_options(sets), environment, date), loaded.root, environment)
+        sets = [f"{name}={value}" for name, value in {**(overrides or {}), **variables}.items()]
+        source = self.loaded.source
+        date = committed(source) if dated and source else None
+        plan = resolve(self.loaded, parse_set_options(sets), self.project.environ, date)
+        return RecipePlan(plan, self.loaded.root, self.project.environ)
+
+
+class BakeOptions(TypedDict, total=False):
+    """The options of `RecipePlan.bake`: those of the command, with its defaults.
+
+    Attributes:
+        groups: any of ``wheel``, ``test``, ``dev``, ``full``; ``wheel`` by default.
+        only: globs that select cells; all cells if empty.
+        output: the folder for wheels; None for the recipe's.
+        ca_bundle: CA certificates (PEM) for build steps; by default those that the environment names.
+        allow: as ``--allow``.
+        keep_going: after a failure, stop only the cells that depend on it; None: if there are several cells.
+        parallel: maximum number of cells to bake in parallel; 0 for as many as the engine has cores.
+        retries: of a cell after a failure of the network or the engine.
+        cell_timeout_s: time limit of one try of a cell in seconds.
+        resume: skip finished cells that have not changed, whatever their image tags and branches name now.
+        rebuild: bake cells that are up to date, too.
+        no_cache: run all steps again.
+        pull: look up image tags again.
+        locked: fail if anything differs from the lock.
+        compiler_cache: a folder that the compiler cache is restored from and saved to.
+        builder: a builder with several nodes, from the configuration of the project; or a builder of buildx.
+        ignore_rules: bake a plan that breaks a rule, too.
+        on_event: called in this thread for every `StepStarted`, `StepFinished`, `LogLines` and `TextLine`. If it raises, the
+            build is ended, and the exception is raised again.
+    """
+
+    groups: Sequence[str]
+    only: Sequence[str]
+    output: Path | None
+    ca_bundle: Path | None
+    allow: Sequence[str]
+    keep_going: bool | None
+    parallel: int
+    retries: int
+    cell_timeout_s: float | None
+    resume: bool
+    rebuild: bool
+    no_cache: bool
+    pull: bool
+    locked: bool
+    compiler_cache: Path | None
+    builder: str | None
+    ignore_rules: bool
+    on_event: Callable[[Event], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,160 +177,141 @@ class RecipePlan:
     """A plan in its project.
 
     Attributes:
-        values: every decided value, as the emitters read it.
+        details: every decided value, as the emitters read it.
         root: the project; the bake runs there.
         environ: leads to the engine.
     """
 
-    values: Plan
+    details: Plan
     root: Path
     environ: Mapping[str, str]
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells that are baked."""
-        return self.values.cells
+        return self.details.cells
 
     @property
     def variables(self) -> dict[str, str]:
         """Variable → value."""
-        return self.values.values()
+        return self.details.values()
 
     def files(self) -> dict[str, str]:
-        """Return path → text of the bake file, the Dockerfile and its ignore file. Writes nothing."""
-        return generate_files(self.values)
+        """Return path → text of the bake file, the Dockerfile and all that belongs to them. Writes nothing."""
+        return generate(self.details)
 
-    def bake(self, *, on_event: Callable[[Event], None] | None = None, **options: Any) -> RunReport:
-        """Bake the plan, and return the report; its ``wheels`` have passed the audit. Prints nothing.
+    def write(self) -> list[str]:
+        """Write `files` into the project, and return the paths that changed. Raises OutputError."""
+        return files.write(self.root, self.files())
 
-        Args:
-            on_event: called in this thread for every `StepStarted`, `StepFinished`, `LogLines` and `TextLine`. If it
-                raises, the build is ended, and the exception is raised again.
-            options: the keyword arguments of `bake`: ``groups``, ``only``, ``output``, ….
+    def check(self) -> tuple[Finding, ...]:
+        """Return the rules that the plan and its source break, errors first. Needs no engine.
+
+        A finding has the ``rule`` (``id``, ``severity``, ``why``, ``fix``), the ``text`` of the problem and its ``cells``.
+        """
+        from bakery.runs.context import source_of
+
+        return judge(self.details, project=read_project(self.details, source_of(self.root, self.details)))
+
+    def lock(self, *, upgrade: Sequence[str] = (), allow: Sequence[str] = ()) -> bool:
+        """Write the lock: digests of base images, hashes of all packages. Return whether it changed. Compiles nothing.
+
+        Entries that still fit are kept, except names in ``upgrade``. Raises BakeryError.
+        """
+        from bakery.runs.options import Options
+        from bakery.runs.pipeline import lock_plan
+
+        options = Options(groups=(), allow=tuple(allow))
+        self._refuse_broken(options)
+        made = lock_plan(self.root, self.details, options, self._engine(None, None), _listener(None), tuple(upgrade))
+        return bool(files.write(self.root, {self.details.lock: made.text}))
+
+    def bake(self, **options: Unpack[BakeOptions]) -> RunReport:
+        """Bake the plan, and publish the wheels that pass the audit. Prints nothing.
+
+        Returns the report; its ``wheels`` are in the output folder. As the command does, refuses a plan that breaks a rule
+        before an engine is touched.
 
         Raises:
-            BakeryError: as `bake` does.
+            PlanError: the plan breaks a rule.
+            BakeryError: of any other kind; `SomeFailed` if only some cells are done.
         """
-        return bake(self.values, root=self.root, environ=self.environ, on_event=on_event, **options)
+        from bakery.runs.options import CellSelection, Options
+        from bakery.runs.pipeline import bake_plan
+        from bakery.runs.run_outcome import conclusion
+        from bakery.runs.up_to_date import kept_run
 
-
-def plan_recipe(
-    recipe: models.Recipe,
-    *,
-    root: Path,
-    sets: Sequence[str] = (),
-    environ: Mapping[str, str] | None = None,
-    dated: bool = True,
-) -> Plan:
-    """Return the plan of a recipe.
-
-    Args:
-        root: the project; ``source.path`` is relative to it.
-        sets: as ``--set`` of the command line.
-        environ: entries that start with ``BAKERY_`` set variables; None to read no environment.
-        dated: if nothing sets SOURCE_DATE_EPOCH, use the time of the source's last commit. Pass False to generate
-            files that are committed themselves.
-
-    Raises:
-        RecipeError: the recipe's fields contradict each other.
-        UsageError: ``sets`` is malformed.
-        PlanError: the recipe cannot be planned.
-    """
-    loaded = from_python(recipe, root)
-    options = parse_set_options(sets)
-    return resolve(loaded, options, environ or {}, committed(loaded.source) if dated and loaded.source else None)
-
-
-def generate_files(plan: Plan) -> dict[str, str]:
-    """Return path → text of the bake file, the Dockerfile and its ignore file."""
-    return generate(plan)
-
-
-def bake(
-    plan: Plan,
-    *,
-    root: Path,
-    environ: Mapping[str, str],
-    groups: Sequence[str] = ("wheel",),
-    only: Sequence[str] = (),
-    output: Path | None = None,
-    ca_bundle: Path | None = None,
-    allow: Sequence[str] = (),
-    keep_going: bool | None = None,
-    parallel: int = 0,
-    resume: bool = False,
-    rebuild: bool = False,
-    locked: bool = False,
-    builder: str | None = None,
-    on_event: Callable[[Event], None] | None = None,
-) -> RunReport:
-    """Bake a plan and publish the wheels that pass the audit. Prints nothing.
-
-    Args:
-        environ: leads to the engine; usually ``os.environ``.
-        groups: any of ``wheel``, ``test``, ``dev``, ``full``.
-        only: globs that select cells; all cells if empty.
-        output: the folder for wheels; None for the recipe's.
-        ca_bundle: CA certificates (PEM) for build steps; by default those that ``environ`` names.
-        allow: as ``--allow`` of the command line.
-        keep_going: after a failure, stop only the cells that depend on it; None: only if there are several cells.
-        parallel: maximum number of cells to bake in parallel; 0 for as many as the engine has cores.
-        resume: skip finished cells that have not changed, whatever their image tags and branches name now.
-        rebuild: bake cells that are up to date, too.
-        locked: as ``--locked`` of the command line.
-        builder: a builder with several nodes, from the configuration in ``root``; or a builder of buildx.
-        on_event: receives the events of the bake, in this thread.
-
-    Raises:
-        BakeryError: of any kind; with `SomeFailed`'s exit code if only some cells are done.
-    """
-    from bakery.build.options import CellSelection, Options
-    from bakery.build.run_outcome import conclusion
-
-    unchanged = CellSelection.UNFINISHED if resume else CellSelection.CHANGED
-    options = Options(
-        groups=tuple(groups),
-        only=tuple(only),
-        output=output,
-        allow=tuple(allow),
-        locked=locked,
-        keep_going=keep_going,
-        parallel=parallel,
-        selection=CellSelection.ALL if rebuild else unchanged,
-        builder=builder,
-    )
-    report = _bake(plan, options, root, environ, ca_bundle, on_event)
-    if failure := conclusion([report]):
-        raise failure
-    return report
-
-
-def _bake(
-    plan: Plan,
-    options: Options,
-    root: Path,
-    environ: Mapping[str, str],
-    ca_bundle: Path | None,
-    on_event: Callable[[Event], None] | None,
-) -> RunReport:
-    from bakery.build.pipeline import bake_plan
-    from bakery.build.up_to_date import kept_run
-    from bakery.engine.ca_bundle import find_ca_bundle
-    from bakery.engine.session import open_engine
-
-    if report := kept_run(root.resolve(), plan, options, environ):
+        unchanged = CellSelection.UNFINISHED if options.get("resume") else CellSelection.CHANGED
+        run = Options(
+            groups=tuple(options.get("groups", ("wheel",))),
+            only=tuple(options.get("only", ())),
+            output=options.get("output"),
+            no_cache=options.get("no_cache", False),
+            pull=options.get("pull", False),
+            builder=options.get("builder"),
+            allow=tuple(options.get("allow", ())),
+            keep_going=options.get("keep_going"),
+            parallel=options.get("parallel", 0),
+            retries=options.get("retries", 2),
+            cell_timeout_s=options.get("cell_timeout_s"),
+            selection=CellSelection.ALL if options.get("rebuild") else unchanged,
+            locked=options.get("locked", False),
+            compiler_cache=options.get("compiler_cache"),
+        )
+        root = self.root.resolve()
+        if report := kept_run(root, self.details, run, self.environ):
+            return report
+        if not options.get("ignore_rules"):
+            self._refuse_broken(run)
+        engine = self._engine(options.get("ca_bundle"), run.builder)
+        run = replace(run, builder=None if engine.nodes else run.builder)
+        report = bake_plan(root, self.details, run, engine, _listener(options.get("on_event")))
+        if failure := conclusion([report]):
+            raise failure
         return report
-    engine = open_engine(environ, find_ca_bundle(ca_bundle, environ), builder=options.builder, folder=root)
-    options = replace(options, builder=None if engine.nodes else options.builder)
-    return bake_plan(root.resolve(), plan, options, engine, _listener(on_event))
+
+    def _refuse_broken(self, run: Options) -> None:
+        from bakery.runs.building_host import building_host
+        from bakery.runs.context import source_of
+
+        host = building_host(self.details, run.builder, self.environ)
+        project = read_project(self.details, source_of(self.root.resolve(), self.details, run.output, run.sources))
+        refuse_broken(self.details, judge(self.details, host, project))
+
+    def _engine(self, ca_bundle: Path | None, builder: str | None) -> EngineSession:
+        from bakery.engine.ca_bundle import find_ca_bundle
+        from bakery.engine.session import open_engine
+
+        bundle = find_ca_bundle(ca_bundle, self.environ)
+        return open_engine(self.environ, bundle, builder=builder, folder=self.root.resolve())
+
+
+def audit(wheel: str | Path, plan: RecipePlan | None = None) -> WheelReport:
+    """Audit a wheel: against its own name, and against the cell of a plan that it belongs to.
+
+    Runs nothing of the wheel. Without a plan, this is `wheel_audit.audit`.
+
+    Raises:
+        OutputError: the wheel cannot be read.
+        UsageError: no cell of the plan has such a wheel.
+    """
+    from bakery.release.verify import expectation
+    from bakery.runs.audited import report_on
+
+    path = Path(wheel)
+    expected = None
+    if plan is not None and (expected := expectation(plan.details, path)) is None:
+        raise UsageError(f"{path.name} is in no cell of recipe {plan.details.recipe}", hint="audit it without the plan")
+    return report_on(path, expected)
 
 
 def _listener(on_event: Callable[[Event], None] | None) -> Listener:
-    from bakery.build.buildx.board import Listener
+    from bakery.runs.buildx.board import Listener
 
     class Relay(Listener):
         def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
-            for event in events:
-                on_event(event) if on_event else None
+            if on_event:
+                for event in events:
+                    on_event(event)
 
     return Relay()

@@ -8,6 +8,7 @@ must run programs of that architecture: `wheel-bakery engine emulate linux/arm64
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import re
 import shutil
@@ -19,6 +20,7 @@ from timing import BAKERY, ROOT, Call, Row, seconds, table
 
 from bakery.core.names import platform_of
 from bakery.engine.qemu import emulated
+from bakery.runs.run_folders import state_folder
 
 PROJECT = ROOT / "examples" / "cpp"
 BAR = 0.3
@@ -47,7 +49,7 @@ def project(folder: Path, target: str, *, cross: bool) -> Path:
 def taken(folder: Path) -> tuple[float, float]:
     """Return the seconds of a bake without any cache, and of its steps that make the wheel."""
     whole = seconds(Call([*BAKERY, "wheel", "--no-cache"], cwd=folder)) or 0.0
-    (log,) = folder.glob(".bakery/runs/*/logs/wheel-*.log")
+    (log,) = state_folder(folder, os.environ).glob("runs/*/logs/wheel-*.log")
     return whole, sum(float(found) for found in STEP.findall(log.read_text(encoding="utf-8")))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from timing import ROOT, Row, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from command import Done, bakery, digests, shell
 from farm import EngineNode, engine_nodes, free_port

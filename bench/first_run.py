@@ -16,15 +16,15 @@ from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, seconds, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from cibuildwheel_image import can_be_made, make_image
 from command import shell
 
-from bakery.build.cibuildwheel.run import Host, create_args
 from bakery.engine import debian_rootfs
 from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
+from bakery.runs.cibuildwheel.run import Host, create_args
 
 BAR = 1.2
 TIMES = 3

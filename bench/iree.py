@@ -24,16 +24,16 @@ from pathlib import Path
 
 from timing import BAKERY, Row, table
 
-from bakery.build.buildx.board import Listener
 from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.client import Engine
 from bakery.engine.discover import find
 from bakery.engine.session import EngineSession
-from bakery.iree.job.load import load
-from bakery.iree.job.resolve import resolve
-from bakery.iree.plan import JobPlan
-from bakery.iree.tool_image import tool_image
-from bakery.toolchains import facts
+from bakery.runs.buildx.board import Listener
+from bakery_iree import facts
+from bakery_iree.job.load import load
+from bakery_iree.job.resolve import resolve
+from bakery_iree.plan import JobPlan
+from bakery_iree.tool_image import tool_image
 
 BAR, AGAIN = 1.15, 0.05
 MODULES, BROKEN = 50, 5

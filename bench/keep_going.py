@@ -17,7 +17,9 @@ from pathlib import Path
 
 from timing import BAKERY, ROOT, Row, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+from bakery.runs.run_folders import state_folder
+
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from projects import flavours
 
@@ -48,7 +50,7 @@ def baked(folder: Path, cells: list[str], *words: str) -> tuple[float, int, dict
         check=False,
     )
     taken = time.perf_counter() - began
-    reports = list(folder.glob(".bakery/runs/*/report.json"))
+    reports = list(state_folder(folder, os.environ).glob("runs/*/report.json"))
     if len(reports) != 1:
         sys.exit(f"no report\n{done.stderr[-2000:]}")
     return taken, done.returncode, json.loads(reports[0].read_text())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from timing import ROOT, Row, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from command import bakery, digests, finish, start
 from farm import EngineNode, engine_nodes

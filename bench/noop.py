@@ -15,7 +15,7 @@ from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, medians, seconds, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from projects import SOURCE, extension
 

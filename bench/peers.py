@@ -3,9 +3,7 @@
 The peers are cibuildwheel, and a bake file as people write it: a Dockerfile that copies the source and calls pip, and a
 target for each Python. Every tool has its own copy of the project; a base of its own keeps out layers, downloads and
 objects of earlier runs. ``compile`` is the time that bakery's compile steps take with an empty compiler cache, beside
-the same command in the same container without bakery; both with the start of the container. ``incremental`` is a run of
-``wheel --incremental`` after one file changed, beside the first run of cibuildwheel, for projects whose build backend can
-do that.
+the same command in the same container without bakery; both with the start of the container.
 
 ``--short`` is for projects that compile for long: only the cases with a bar, without the naive bake, and cibuildwheel runs
 once, as it compiles everything each time. The compile steps alone are those of one Python.
@@ -28,18 +26,18 @@ from pathlib import Path
 from first_run import FRESH, fresh_image, unpacked
 from timing import BAKERY, ROOT, Call, Row, seconds, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from cibuildwheel_image import can_be_made, make_image
 from command import shell
 
-from bakery.build.cibuildwheel.run import Host, create_args
 from bakery.engine import debian_rootfs
 from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
+from bakery.runs.cibuildwheel.run import Host, create_args
+from bakery.runs.run_folders import kept_runs, state_folder
 
 PYTHONS = ("3.11", "3.13")
-INCREMENTAL = "incremental"
 ADDED = "a Python added"
 CASES = ("first run", "nothing changed", "one file changed", "a header changed", ADDED)
 
@@ -94,7 +92,7 @@ PROJECTS = {
         "rapidfuzz",
         "src/rapidfuzz/utils.cpp",
         "src/rapidfuzz/cpp_common.hpp",
-        {"first run": 0.9, "one file changed": 0.25, "nothing changed": 0.005, INCREMENTAL: 0.08},
+        {"first run": 0.9, "one file changed": 0.25, "nothing changed": 0.005},
     ),
 }
 COMPILE_BAR = 1.05
@@ -134,23 +132,16 @@ class Bakery:
         self.folder = folder
         self.project = project
 
-    def run(self, pythons: tuple[str, ...], *words: str, command: str = "full") -> float:
+    def run(self, pythons: tuple[str, ...], *words: str) -> float:
         (self.folder / "bakery.toml").write_text(
             f'name = "{self.project.name}"\nmatrix.python = {list(pythons)}\n'.replace("'", '"')
             + f'builder.base = {{ image = "{FRESH}" }}\ntest.imports = ["{self.project.module}"]\n{self.project.recipe}'
         )
-        return seconds(Call([*BAKERY, command, "--progress", "quiet", *words], self.folder)) or 0.0
-
-    def incremental_seconds(self, number: int) -> float:
-        """Return the seconds of an incremental run after one file changed since the last such run."""
-        self.run(PYTHONS, "--incremental", command="wheel")
-        text = f"static int bench_incremental_{number} __attribute__((used)) = {number};"
-        changed(self.folder / self.project.source, text)
-        return self.run(PYTHONS, "--incremental", command="wheel")
+        return seconds(Call([*BAKERY, "full", "--progress", "quiet", *words], self.folder)) or 0.0
 
     def compile_seconds(self) -> float:
         """Return how long the compile steps of the last run took."""
-        logs = max((self.folder / ".bakery" / "runs").iterdir()).glob("logs/wheel-*.log")
+        logs = kept_runs(state_folder(self.folder, os.environ))[0].glob("logs/wheel-*.log")
         pattern = re.compile(r"(?ms)^# \[compile .*?^# done in ([0-9.]+) s$")
         return sum(float(text) for log in logs for text in pattern.findall(log.read_text()))
 
@@ -289,7 +280,6 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
     files |= {"ca": host.ca_bundle} if host.ca_bundle else {}
     taken: dict[tuple[str, str], list[float]] = {}
     compiled: list[tuple[float, float]] = []
-    incremental: list[float] = []
     cases = [case for case in CASES if case in project.bars or not options.short]
     cases = [case for case in cases if project.added or case != ADDED]
     for number in range(times):
@@ -321,12 +311,10 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
                     runs += taken["first run", tool.name][-1:]
                 else:
                     runs.append(tool.run(pythons))
-        if INCREMENTAL in project.bars:
-            incremental.append(bakery.incremental_seconds(number))
         alone = PYTHONS[:1] if options.short else PYTHONS
         compiled.append(compile_times(environment, source, project, scratch / f"{name}-{number}-compile", alone))
         shell(environment, "docker", "rmi", "--force", FRESH)
-    rows = rows_of(project, taken, incremental, compiled)
+    rows = rows_of(project, taken, compiled)
     then = f", then {project.added}" if project.added else ""
     return table(f"{project.origin}, Pythons {' and '.join(PYTHONS)}{then} (median of {times})", rows)
 
@@ -334,7 +322,6 @@ def measure(name: str, options: argparse.Namespace, environment: dict[str, str],
 def rows_of(
     project: Project,
     taken: Mapping[tuple[str, str], list[float]],
-    incremental: list[float],
     compiled: list[tuple[float, float]],
 ) -> list[Row]:
     """Return the rows of a project from what was measured: (case, tool) → seconds, and the seconds of `compile_times`."""
@@ -348,10 +335,6 @@ def rows_of(
         bar = project.bars.get(case)
         verdict = (f"≤ {bar:g} of cibuildwheel", own <= bar * peer) if bar else ("", True)
         rows.append(Row(f"{case}: bakery", f"{own:.2f} s ({own / peer:.3f})", *verdict))
-    if incremental:
-        own, peer, bar = statistics.median(incremental), medians["first run", "cibuildwheel"], project.bars[INCREMENTAL]
-        verdict = (f"≤ {bar:g} of cibuildwheel's first run", own <= bar * peer)
-        rows.append(Row("one file changed: bakery --incremental", f"{own:.2f} s ({own / peer:.3f})", *verdict))
     if compiled:
         own, bare = (statistics.median(pair[place] for pair in compiled) for place in (0, 1))
         rows.append(Row("compile: bare", f"{bare:.2f} s"))

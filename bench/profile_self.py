@@ -17,19 +17,19 @@ from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, medians, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from noop import RECIPE
 from projects import SOURCE, extension
 
-from bakery.build.context import RunContext
-from bakery.build.journal import Record, RecordedWheel, open_journal
-from bakery.build.options import CellSelection, Options
-from bakery.build.records.buildkit import PROVENANCE, SBOM, record_path
-from bakery.build.result import Result
-from bakery.build.run_folders import STATE_DIR_VARIABLE
-from bakery.build.up_to_date import kept_run, select_cells
 from bakery.cli.recipes import resolved
+from bakery.runs.context import RunContext
+from bakery.runs.journal import Record, RecordedWheel, open_journal
+from bakery.runs.options import CellSelection, Options
+from bakery.runs.records.buildkit import PROVENANCE, SBOM, record_path
+from bakery.runs.result import Result
+from bakery.runs.run_folders import STATE_DIR_VARIABLE
+from bakery.runs.up_to_date import kept_run, select_cells
 
 CELLS = (1, 8, 64)
 OPTIONS = Options(("wheel",), selection=CellSelection.CHANGED)
@@ -73,7 +73,7 @@ def profile(root: Path, environment: dict[str, str]) -> str:
         (
             (cumulative, f"{Path(file).parent.name}/{Path(file).name} {function}")
             for (file, _, function), (_, _, _, cumulative, _) in stats.items()
-            if "/bakery/" in file
+            if file.startswith(f"{ROOT}/bakery/")
         ),
         reverse=True,
     )
@@ -88,7 +88,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
         (imports,) = medians(
-            [Call([sys.executable, "-c", "import bakery.cli.app, bakery.cli.recipes, bakery.build.up_to_date"])]
+            [Call([sys.executable, "-c", "import bakery.cli.app, bakery.cli.recipes, bakery.runs.up_to_date"])]
         )
         rows.append(Row("imports", f"{imports:.3f} s"))
         for cells in options.cells:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from timing import ROOT, Row, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from command import bakery
 from compilers import Compiled, Seen, compiled, most_at_once, running, slow_project, watched

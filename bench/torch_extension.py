@@ -17,7 +17,7 @@ from pathlib import Path
 
 from timing import ROOT, Row, table
 
-sys.path.append(str(ROOT / "tests" / "engine"))
+sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from command import Done, bakery
 from test_shaped_projects import checkout

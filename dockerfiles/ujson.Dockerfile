@@ -117,6 +117,8 @@ FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
 RUN --network=none --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/ccache-source,target=/usr/local/bin/ccache-source \
+    --mount=from=tools,source=/ccache_text.py,target=/usr/local/bin/ccache_text.py \
     --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
     --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=source,source=/src,target=/src,rw \

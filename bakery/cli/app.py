@@ -14,9 +14,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from bakery import __version__
-from bakery.cli.command_group import COMPLETE, PROGRAM, SETTINGS, Entry, group_of
-from bakery.cli.failures import failures, without_reader
+from bakery.cli.command_group import COMPLETE, PROGRAM, SETTINGS, group_of
+from bakery.cli.failures import failures, open_streams, without_reader
+from bakery.cli.plugins import Entry
 from bakery.core.errors import InterruptedBake
+from bakery.core.file_locks import WAITING
 
 _TASKS = {
     "Write a recipe": {
@@ -46,11 +48,6 @@ _TASKS = {
         "variants": Entry("Package wheels again as wheel variants (PEP 825).", "wheels:variants"),
         "coverage": Entry("Show what a package index lacks, and which releases are new.", "coverage:coverage"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
-    },
-    "IREE modules": {
-        "compile": Entry("Compile MLIR modules.", "compile:compile_"),
-        "validate": Entry("Run compiled modules and compare their results.", "modules:validate"),
-        "benchmark": Entry("Measure the latency and throughput of compiled modules.", "modules:benchmark"),
     },
     "Look things up": {
         "gpus": Entry("Show which GPUs a list of architectures covers.", "reference:gpus"),
@@ -97,6 +94,7 @@ def _root(
 def main() -> None:
     """Run the command. Every failure prints a message and sets its exit code."""
     _remove_relative_folders_from_path()
+    open_streams()
     sys.stdout, sys.stderr = without_reader(sys.stdout), without_reader(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         # A terminal without "✓" shows a replacement character.
@@ -104,14 +102,19 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
+    WAITING.say = _say
     try:
         with failures():
             try:
                 if COMPLETE in os.environ:
-                    from typer._completion_classes import completion_init
+                    from bakery.cli.shell_completion import install
 
-                    completion_init()
-                app(prog_name=PROGRAM if COMPLETE in os.environ else None)
+                    install()
+                try:
+                    app(prog_name=PROGRAM if COMPLETE in os.environ else None)
+                finally:
+                    # A full disk is a failure of the command, not of Python's exit.
+                    sys.stdout.flush()
             except _Signal as name:
                 hint = "the output folder has complete wheels only"
                 raise InterruptedBake(f"interrupted by {name}", hint=hint) from None
@@ -121,6 +124,13 @@ def main() -> None:
             signal.signal(number, signal.SIG_IGN)
         # Python looks for cycles in all that is left when it ends, and the memory is gone anyway.
         gc.freeze()
+
+
+def _say(text: str) -> None:
+    # Slow to import, and few commands wait.
+    from bakery.cli.console import say
+
+    say(text)
 
 
 def _remove_relative_folders_from_path() -> None:

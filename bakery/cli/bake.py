@@ -16,11 +16,12 @@ from bakery.cli import options
 from bakery.cli.console import echo_json, err, say
 from bakery.core.durations import seconds_of
 from bakery.core.errors import UsageError
+from bakery.core.file_locks import WAITING
 from bakery.core.names import GROUPS
 
 if TYPE_CHECKING:
-    from bakery.build.options import Options
     from bakery.plan.model import Plan
+    from bakery.runs.options import Options
 
 BACKENDS = ("auto", "bake", "cibuildwheel")
 
@@ -83,14 +84,6 @@ class BakeArguments:
         ),
     ] = False
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Bake cells that are up to date, too.")] = False
-    incremental: Annotated[
-        bool,
-        typer.Option(
-            "--incremental",
-            help="Compile only what changed since the last run with this option. For development: `verify` refuses such "
-            "wheels.",
-        ),
-    ] = False
     failed: Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")] = False
     progress: options.Progress = "auto"
     json_: Annotated[
@@ -138,8 +131,8 @@ class BakeArguments:
 
     def options(self, groups: tuple[str, ...]) -> Options:
         """Return the options of the run. Raises UsageError if a time limit is malformed."""
-        from bakery.build.options import CellSelection, Options
         from bakery.core.store_address import parse_place
+        from bakery.runs.options import CellSelection, Options
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
         chosen = {
@@ -165,14 +158,13 @@ class BakeArguments:
             compiler_cache=parse_place(self.compiler_cache) if self.compiler_cache else None,
             compiler_cache_read_only=self.compiler_cache_read_only,
             selection=selection,
-            incremental=self.incremental,
         )
 
 
 def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
     from bakery.cli.recipes import checked, narrow, resolved
-    from bakery.cli.runs import kept_runs, print_configurations, print_json, run, this_system
+    from bakery.cli.runs import kept_runs, print_configurations, print_json, require_runs, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)
     if unknown := [name for name in groups if name not in GROUPS]:
@@ -186,16 +178,15 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         )
     if arguments.json_ and arguments.progress == "rawjson":
         raise UsageError("--json and --progress rawjson both print to standard output", hint="use one of them")
-    if arguments.incremental:
-        _check_incremental(arguments, groups, by_cibuildwheel)
     chosen = arguments.options(groups)
+    WAITING.deadline = chosen.deadline
     system = this_system() if by_cibuildwheel else "linux"
     is_build = not (arguments.print_ or by_cibuildwheel)
     loaded = resolved(arguments.recipe, arguments.set_, Path.cwd(), dated=True)
     if not is_build:
         checked(loaded)
     selected, skipped = narrow(
-        loaded, arguments.recipe, arguments.set_, chosen.only, arguments.shard, arguments.since, system
+        loaded, arguments.recipe, arguments.set_, chosen.only, arguments.shard, arguments.since, system, chosen
     )
     if arguments.shard or arguments.since:
         from bakery.cli.tables.plan import print_skipped
@@ -206,18 +197,17 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
             if arguments.json_:
                 print_json([])
             return
-    if arguments.incremental:
-        from bakery.resolve.incremental import incremental
-
-        selected = [(root, incremental(root, plan)) for root, plan in selected]
     if arguments.print_:
         show = print_configurations if by_cibuildwheel else partial(_print_bake, groups=groups, only=chosen.only)
         show([plan for _, plan in selected])
         return
+    if arguments.failed:
+        require_runs(selected)
     kept = kept_runs(selected, chosen) if is_build else {}
     if is_build:
         # The rules judged the others when they were baked.
-        checked([item for item in loaded if item[1].recipe not in kept], bake=True, builder=arguments.builder)
+        others = [item for item in loaded if item[1].recipe not in kept]
+        checked(others, bake=True, builder=arguments.builder, options=chosen)
     cells_of, up = system if by_cibuildwheel else "", arguments.engine_up
     run(
         selected,
@@ -229,20 +219,6 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         engine_up=up,
         as_json=arguments.json_,
     )
-
-
-def _check_incremental(arguments: BakeArguments, groups: tuple[str, ...], by_cibuildwheel: bool) -> None:
-    """Raise UsageError if a run cannot be incremental, with all reasons."""
-    refused = {
-        "it is for the target wheel (and dev beside it)": "wheel" not in groups or not {*groups} <= {"wheel", "dev"},
-        "--locked is for releases": arguments.locked,
-        "--builder: another node may have no build folder": bool(arguments.builder),
-        "cibuildwheel builds everything each time": by_cibuildwheel,
-    }
-    if problems := [reason for reason, applies in refused.items() if applies]:
-        raise UsageError(
-            "--incremental cannot be used here", details=problems, hint="run `wheel-bakery wheel --incremental`"
-        )
 
 
 def uses_cibuildwheel(backend: str) -> bool:

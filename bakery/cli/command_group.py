@@ -5,8 +5,8 @@ Importing all subcommands, or rich's panels, would take longer than everything e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from bakery.core.errors import EXIT_CODES
+from bakery.cli.plugins import Entry, exit_codes, missing, plugins
+from wheel_audit.text import printable
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
@@ -28,15 +29,6 @@ COMPLETE = "_WHEEL_BAKERY_COMPLETE"
 """The variable by which a shell asks for completions; typer makes it of the program's name."""
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A subcommand."""
-
-    summary: str
-    where: str
-    """``MODULE:NAME`` in `bakery.cli`: a function, a `typer.Typer`, or a mapping that has the function by its name."""
 
 
 class PlainGroup(TyperGroup):
@@ -53,15 +45,25 @@ def _first_sentence(text: str | None) -> str:
 
 
 class _Commands(MutableMapping[str, Any]):
-    """The subcommands by name. Each is imported when it is asked for."""
+    """The subcommands by name, with those of plugins. Each is imported when it is asked for."""
 
-    def __init__(self, entries: dict[str, Entry]) -> None:
-        self._entries, self._loaded = entries, dict[str, Any]()
+    def __init__(self, own: dict[str, Entry]) -> None:
+        self._own, self._loaded = own, dict[str, Any]()
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            self._loaded[name] = _load(name, self._entries[name])
+            # Plugins are slow to find, and most commands are no plugin's.
+            entry = self._own.get(name) or self._all().get(name)
+            if entry is None and (error := missing(name)):
+                raise error
+            if entry is None:
+                raise KeyError(name)
+            self._loaded[name] = _load(name, entry)
         return self._loaded[name]
+
+    def _all(self) -> dict[str, Entry]:
+        added = {name: entry for plugin in plugins() for name, entry in plugin.commands.items()}
+        return added | self._own
 
     def __setitem__(self, name: str, command: Any) -> None:
         self._loaded[name] = command
@@ -70,15 +72,15 @@ class _Commands(MutableMapping[str, Any]):
         del self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._all())
 
 
 def _load(name: str, entry: Entry) -> Any:
     module, _, attribute = entry.where.partition(":")
-    found = getattr(import_module(f"bakery.cli.{module}"), attribute)
+    found = getattr(import_module(module if "." in module else f"bakery.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
         return get_command(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -86,17 +88,41 @@ def _load(name: str, entry: Entry) -> Any:
     return get_command(alone)
 
 
+@contextmanager
+def _clean_errors() -> Iterator[None]:
+    """Escape what typer prints of a wrong command line: names of files come from globs."""
+    from typer._click.exceptions import ClickException
+
+    try:
+        yield
+    except ClickException as error:
+        error.message = printable(error.message)
+        raise
+
+
 def group_of(tasks: dict[str, dict[str, Entry]]) -> type[TyperGroup]:
     """Return the class of a top-level command with the subcommands of ``tasks``: task → name → entry."""
+
+    def _by_task() -> Iterator[tuple[str, Mapping[str, Entry]]]:
+        yield from tasks.items()
+        yield from ((plugin.title, plugin.commands) for plugin in plugins())
 
     class CommandGroup(TyperGroup):
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
-            entries = {name: entry for commands in tasks.values() for name, entry in commands.items()}
-            self.commands = cast("MutableMapping[str, Command]", _Commands(entries))
+            own = {name: entry for commands in tasks.values() for name, entry in commands.items()}
+            self.commands = cast("MutableMapping[str, Command]", _Commands(own))
+
+        def make_context(self, *args: Any, **options: Any) -> Context:
+            with _clean_errors():
+                return super().make_context(*args, **options)
+
+        def invoke(self, ctx: Context) -> Any:
+            with _clean_errors():
+                return super().invoke(ctx)
 
         def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
-            for task, commands in tasks.items():
+            for task, commands in _by_task():
                 with formatter.section(task):
                     formatter.write_dl([(name, entry.summary) for name, entry in commands.items()])
 
@@ -106,11 +132,11 @@ def group_of(tasks: dict[str, dict[str, Entry]]) -> type[TyperGroup]:
 
             if incomplete.startswith("-"):
                 return super().shell_complete(ctx, incomplete)
-            all_ = {name: entry.summary for commands in tasks.values() for name, entry in commands.items()}
+            all_ = {name: entry.summary for _, commands in _by_task() for name, entry in commands.items()}
             return [CompletionItem(name, help=text) for name, text in all_.items() if name.startswith(incomplete)]
 
         def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
-            codes = [("0", "Success."), *((str(code), text) for code, text in sorted(EXIT_CODES.items()))]
+            codes = [("0", "Success."), *((str(code), text) for code, text in sorted(exit_codes().items()))]
             with formatter.section("Exit codes"):
                 formatter.write_dl(codes)
 

@@ -37,7 +37,8 @@ def cells(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def variables(context: typer.Context, incomplete: str) -> list[str]:
-    """Return ``NAME=VALUE`` of every variable, as it is now."""
+    """Return ``NAME=VALUE`` of every variable, as it is now; ``NAME=`` where a shell might interpret the value."""
+    from bakery.cli.shell_completion import HARMLESS
     from bakery.resolve.plan import resolve
     from bakery.resolve.settings import settable
 
@@ -45,7 +46,9 @@ def variables(context: typer.Context, incomplete: str) -> list[str]:
     for item in _loaded(context):
         with suppress(BakeryError):
             values = resolve(item, environ=os.environ).values()
-            texts |= {f"{name}={values.get(name, '')}": "" for name in sorted(settable(item))}
+            for name in sorted(settable(item)):
+                value = values.get(name, "")
+                texts[f"{name}={value if HARMLESS.fullmatch(value) else ''}"] = ""
     return _matching(texts, incomplete)
 
 

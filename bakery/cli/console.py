@@ -8,13 +8,15 @@ import shutil
 import sys
 from typing import IO, TYPE_CHECKING
 
-from rich.console import Console
+import typer
 from rich.text import Text
 
 from bakery.core.errors import BakeryError
+from wheel_audit.terminal import SafeConsole, shown, write, write_json
+from wheel_audit.text import printable
 
 if TYPE_CHECKING:
-    from bakery.build.buildx.board import Listener
+    from bakery.runs.buildx.board import Listener
 
 
 _LOG_WIDTH = 140
@@ -32,10 +34,10 @@ def columns_of(stream: IO[str]) -> int | None:
     return shutil.get_terminal_size().columns if columns.isdigit() else None
 
 
-out = Console(highlight=False, soft_wrap=True, width=columns_of(sys.stdout))
+out = SafeConsole(width=columns_of(sys.stdout))
 """Standard output, for results."""
 
-err = Console(stderr=True, highlight=False, soft_wrap=True, width=columns_of(sys.stderr))
+err = SafeConsole(stderr=True, width=columns_of(sys.stderr))
 """Standard error, for progress and failures."""
 
 
@@ -50,21 +52,32 @@ def show(error: BakeryError) -> None:
 
 def say(text: str) -> None:
     """Print one line of progress to standard error."""
-    err.print(Text(text, style="dim"))
+    err.print(Text(printable(text, keep="\t"), style="dim"))
 
 
-def echo(text: str) -> None:
-    """Print one result, as it is, to standard output."""
-    out.print(text, markup=False, soft_wrap=True)
+def echo(line: str) -> None:
+    """Print one line of a result to standard output."""
+    echo_text(printable(line, keep="\t"))
+    out.file.flush()
+
+
+def echo_text(text: str) -> None:
+    """Print text of several lines, such as a file or a log, to standard output."""
+    write(out.file, f"{text}\n")
 
 
 def echo_json(document: object) -> None:
     """Print a result as JSON to standard output."""
-    echo(json.dumps(document, indent=2))
+    write_json(out.file, json.dumps(document, indent=2) + "\n")
+
+
+def ask(question: str) -> str:
+    """Return what the user answers; ``1`` without an answer."""
+    return str(typer.prompt(shown(question), default="1", err=True)).strip()
 
 
 def progress_display(mode: str = "auto") -> Listener:
     """Return the display for a value of ``--progress``. Raises UsageError if there is no such mode."""
-    from bakery.build.display import choose
+    from bakery.runs.display import choose
 
     return choose(mode, out if mode == "rawjson" else err, os.environ)

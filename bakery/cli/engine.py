@@ -15,7 +15,7 @@ from bakery.cli.command_group import PlainGroup
 from bakery.cli.console import echo, echo_json, out, say
 from bakery.cli.failures import leave
 from bakery.core.errors import EngineError, UsageError
-from bakery.core.names import MACHINES
+from bakery.core.names import MACHINES, is_baked
 from bakery.engine.ca_bundle import find_ca_bundle
 
 if TYPE_CHECKING:
@@ -43,13 +43,18 @@ def open_engine(ca_bundle: Path | None, *, engine_up: bool = False, builder: str
 
 
 def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
-    """Return the engine to use; install and start the private one if there is none, or raise EngineError."""
+    """Return the engine to use; install and start the private one if there is none and the user chose no other.
+
+    Raises EngineError if that is not possible.
+    """
     from bakery.engine import private_engine
-    from bakery.engine.discover import find
+    from bakery.engine.discover import chosen, find
 
     try:
         return find(environ)
     except EngineError as missing:
+        if chosen(environ):
+            raise
         try:
             private_engine.start(private_engine.install(say, environ), say, environ)
         except EngineError as error:
@@ -90,15 +95,17 @@ def down() -> None:
     """Stop the private engine; keep its images and caches."""
     from bakery.engine import private_engine
 
-    out.print("stopped" if private_engine.stop(os.environ) else "the private engine was not running")
+    echo("stopped" if private_engine.stop(os.environ) else "the private engine was not running")
 
 
 @app.command()
 def status() -> None:
     """Show the engine that bakes would use."""
-    from bakery.engine.discover import find
+    from bakery.engine.discover import find, require_builder
 
     engine = find(os.environ)
+    if builder := os.environ.get("BUILDX_BUILDER"):
+        require_builder({**os.environ, **engine.environment}, builder)
     echo(f"{engine.source} engine {engine.version}, buildx {engine.buildx} {engine.host}".rstrip())
 
 
@@ -124,8 +131,8 @@ def emulate(
     """
     from bakery.engine.qemu import enable
 
-    if platform not in MACHINES:
-        raise UsageError(f"unknown platform {platform!r}", hint=f"expected {' or '.join(MACHINES)}")
+    if platform not in (known := [*filter(is_baked, MACHINES)]):
+        raise UsageError(f"unknown platform {platform!r}", hint=f"expected {' or '.join(known)}")
     is_new = enable(platform, say)
     echo(f"this machine {'now runs' if is_new else 'already ran'} programs for {platform}")
 
@@ -136,4 +143,4 @@ def remove() -> None:
     from bakery.engine import private_engine
 
     private_engine.remove(os.environ)
-    out.print("removed")
+    echo("removed")

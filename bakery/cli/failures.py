@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from bakery.core.errors import BakeryError, InterruptedBake
+from bakery.core.errors import BakeryError, InterruptedBake, OutputError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -21,6 +22,7 @@ OF_THE_MACHINE = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "close programs with many open files",
     errno.ENOMEM: "free memory, or run fewer cells in parallel (--max-parallel)",
+    errno.ENAMETOOLONG: "shorten the name, or remove the link to it",
     errno.EIO: "check the disk: it cannot read or write some of its data",
 }
 """Errors that are no defect of bakery → what to do."""
@@ -60,16 +62,36 @@ def _show(error: BakeryError) -> None:
 
 
 class _Output(io.FileIO):
-    """A file whose further output goes nowhere once the reader (a pager, `head`) has closed the pipe."""
+    """A file whose further output goes nowhere once the reader (a pager, `head`) has closed the pipe, or it is full.
+
+    Results that cannot be written (standard output) are a failure; messages are not.
+    """
 
     def write(self, data: Buffer, /) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
+            if self.fileno() == 1 and not isinstance(error, BrokenPipeError):
+                raise OutputError(
+                    f"cannot write to standard output: {error.strerror}",
+                    hint="the command did its work; free space, then ask for its output again",
+                ) from error
             return memoryview(data).nbytes
+
+
+def open_streams() -> None:
+    """Give a standard stream that was closed (``>&-``) a place: otherwise files that are opened get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(nowhere, number)
+            setattr(sys, name, os.fdopen(nowhere, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
 def without_reader(stream: TextIO) -> TextIO:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from bakery.core.errors import DriftError
 from bakery.core.files import compare, write
 
 if TYPE_CHECKING:
-    from bakery.recipe.models import Ci
+    from bakery.plan.options import Repository
 
 
 def generate(
@@ -25,48 +26,64 @@ def generate(
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--to", help="Write to this folder. Default: the folder of the recipe.", metavar="DIR"),
+        typer.Option(
+            "--to",
+            help="Write to this folder. Default: the folder of the recipe. A workflow goes to the top of the repository.",
+            metavar="DIR",
+            callback=options.written,
+        ),
     ] = None,
 ) -> None:
     """Write bake/RECIPE.hcl and dockerfiles/RECIPE.Dockerfile, which work without bakery, and a workflow for [ci].
 
+    GitHub reads workflows at the top of a repository: that of a project below is written there, with its folder.
+
     Example: wheel-bakery generate && docker buildx bake -f bake/ujson.hcl wheel
     """
+    from bakery.cli.plugins import plugins
     from bakery.emit.files import generate as emit
-    from bakery.recipe.load import JobFiles, job_files
+    from bakery.recipe.files import find_table
     from bakery.recipe.problems import count
 
-    jobs = job_files(Path.cwd()) if not recipe else JobFiles()
-    outputs = [] if jobs.alone else [(root, item.recipe, emit(item)) for root, item in plans(recipe, None, dated=False)]
-    if jobs.files and jobs.ci:
-        outputs.append((Path.cwd(), "IREE modules", _workflow(jobs.files, jobs.ci)))
-    for root, name, texts in outputs:
-        folder = to or root
+    top, repository = _repository_of(Path.cwd(), to)
+    added = [
+        (top, item.title, texts)
+        for item in (() if recipe else plugins())
+        if (texts := item.files(Path.cwd(), repository))
+    ]
+    outputs: list[tuple[Path, str, Mapping[str, str]]] = []
+    has_recipes = recipe or not added or find_table(Path.cwd(), Path.cwd())
+    for root, plan in plans(recipe, None, dated=False) if has_recipes else []:
+        top, repository = _repository_of(root, to)
+        texts = emit(plan, repository)
+        workflow = repository.named(plan.workflow) if plan.ci else ""
+        outputs.append((to or root, plan.recipe, {path: text for path, text in texts.items() if path != workflow}))
+        if workflow:
+            outputs.append((top, f"{plan.recipe}, workflow", {workflow: texts[workflow]}))
+            if not check and top != root and (unread := root / plan.workflow).exists():
+                say(f"note: GitHub reads no workflow below the top of a repository: remove {_from_here(unread)}")
+    for folder, name, files in [*outputs, *added]:
         if check:
-            compare(folder, texts)
-            echo(f"{name}: {count(len(texts), 'file')} {'is' if len(texts) == 1 else 'are'} up to date")
+            compare(folder, files)
+            echo(f"{name}: {count(len(files), 'file')} {'is' if len(files) == 1 else 'are'} up to date")
         else:
-            for path in write(folder, texts):
-                echo(f"wrote {path}")
+            for path in write(folder, files):
+                echo(f"wrote {_from_here(folder / path)}")
 
 
-def _workflow(files: Sequence[str], ci: Ci) -> dict[str, str]:
-    """Return the workflow for job files. Raises BakeryError if a file is no job, or the jobs have too many targets."""
-    from bakery.build.buildx.entitlements import Grants
-    from bakery.iree.emit import PATH, module_workflow
-    from bakery.iree.job.load import load
-    from bakery.iree.job.resolve import resolve
-    from bakery.iree.plan import JobFile
-    from bakery.iree.tool_image import image_name
-    from bakery.resolve.plan_options import workflow_of_jobs
+def _repository_of(root: Path, to: Path | None) -> tuple[Path, Repository]:
+    """Return the folder whose ``.github`` gets the workflow of a project, and what the workflow must know of the repository.
 
-    jobs = []
-    for file in files:
-        loaded = load(Path(file), file)
-        hint = "a workflow can read files of the repository only: move the file there"
-        Grants().require(loaded.required_grants(output=False), Path.cwd(), who=file, hint=hint)
-        jobs.append(JobFile(file, resolve(loaded, root=Path.cwd())))
-    return {PATH: module_workflow(jobs, workflow_of_jobs(ci), image_name)}
+    It is the top of the repository, unless ``--to`` names a folder outside.
+    """
+    from bakery.resolve.repository import repository_of
+
+    top, repository = repository_of(root)
+    return (top if to is None or to.resolve().is_relative_to(top) else to), repository
+
+
+def _from_here(path: Path) -> str:
+    return os.path.relpath(path) if path.is_absolute() else str(path)
 
 
 def lock(
@@ -97,9 +114,9 @@ def lock(
 
     Example: wheel-bakery lock --upgrade setuptools && wheel-bakery wheel --locked
     """
-    from bakery.build.options import Options
-    from bakery.build.pipeline import lock_plan
     from bakery.cli.engine import open_engine
+    from bakery.runs.options import Options
+    from bakery.runs.pipeline import lock_plan
 
     loaded = plans(recipe, set_, bake=True)
     engine = open_engine(ca_bundle, engine_up=engine_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -10,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli.console import echo, say
+from bakery.cli.console import ask, echo, echo_text, say
 from bakery.core.errors import UsageError
-from bakery.core.text import printable
 
 if TYPE_CHECKING:
     from bakery.init.tree import Tree
@@ -60,15 +60,15 @@ def init(
     result = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
     print_warnings(result.plan, result.warnings)
     if print_:
-        echo(result.text.rstrip("\n"))
+        echo_text(result.text.rstrip("\n"))
         _report(result.draft)
         return
     target.write(result.text)
-    echo(f"{target.file.name}: {result.text.count(chr(10))} lines: {printable(result.draft.title)}")
+    echo(f"{target.file.name}: {result.text.count(chr(10))} lines: {result.draft.title}")
     _report(result.draft)
     plan = result.plan
     echo(f"{plan.recipe}: ok, {len(plan.cells)} cells, {sum(1 for _ in plan.targets())} targets")
-    option = "" if folder.resolve() == Path.cwd() else f" -C {folder}"
+    option = "" if folder.resolve() == Path.cwd() else f" -C {shlex.quote(str(folder))}"
     echo(f"next: wheel-bakery{option} wheel")
 
 
@@ -96,7 +96,7 @@ def _source(tree: Tree, *, is_asking: bool) -> str:
         return _ask("Several projects are in this folder. Which one is the recipe for?", folders[:20])
     raise UsageError(
         f"{len(folders)} projects in {tree.root}",
-        hint=f"name one: wheel-bakery init {folders[0]}",
+        hint=f"name one: wheel-bakery init {shlex.quote(folders[0])}",
         details=folders[:20],
     )
 
@@ -105,7 +105,7 @@ def _ask(question: str, options: Sequence[str]) -> str:
     """Return the option that the user chooses; the first one is the default."""
     shown = f"{question}\n" + "\n".join(f"  {number}  {option}" for number, option in enumerate(options, 1))
     for _ in range(3):
-        answer = str(typer.prompt(f"{printable(shown, keep=chr(10))}\nNumber", default="1", err=True)).strip()
+        answer = ask(f"{shown}\nNumber")
         if answer in options:
             return answer
         if answer.isdecimal() and 1 <= int(answer) <= len(options):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from bakery.build.lock.model import Lock
-from bakery.iree.models.job import Job
-from bakery.iree.models.module import ModuleRecord
+from bakery.cli.plugins import plugins
+from bakery.core.errors import UsageError
 from bakery.recipe.models import Builders, Recipe, Workspace
+from bakery.recipe.problems import nearest
+from bakery.runs.lock.model import Lock
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -40,23 +42,39 @@ class _FileSchema(_RecordSchema):
         return {**table, "additionalProperties": False} if "patternProperties" in table else table
 
 
-_MODELS: dict[str, tuple[type[BaseModel], type[GenerateJsonSchema]]] = {
-    "lock": (Lock, _FileSchema),
-    "job": (Job, _FileSchema),
-    "module": (ModuleRecord, _RecordSchema),
-}
+OWN = ("recipe", "pyproject", "lock")
 
 
-def schema(name: str) -> dict[str, object]:
-    """Return the JSON schema (draft 2020-12) of a ``recipe``, a ``lock``, a ``job`` or the record of a ``module``.
+def names() -> tuple[str, ...]:
+    """Return the names of the schemas, with those of plugins."""
+    return (*OWN, *_added())
 
-    ``pyproject`` is that of a pyproject.toml, whose table ``[tool.bakery]`` is a recipe.
+
+def _added() -> dict[str, Mapping[str, object]]:
+    return {name: document for plugin in plugins() for name, document in plugin.schemas().items()}
+
+
+def schema(name: str) -> Mapping[str, object]:
+    """Return the JSON schema (draft 2020-12) of a file: one of `names`.
+
+    ``pyproject`` is that of a pyproject.toml, whose table ``[tool.bakery]`` is a recipe. Raises UsageError for another name.
     """
     if name == "recipe":
         return _recipe_schema()
     if name == "pyproject":
         return _pyproject_schema()
-    model, generator = _MODELS[name]
+    if name == "lock":
+        return schema_of(Lock)
+    if document := _added().get(name):
+        return document
+    close = nearest(name, names())
+    hint = f"did you mean {close!r}?" if close else f"there are {', '.join(names())}"
+    raise UsageError(f"unknown kind of file {name[:60]!r}", hint=hint)
+
+
+def schema_of(model: type[BaseModel], *, by_users: bool = True) -> dict[str, object]:
+    """Return the JSON schema of the files of a model, which users write, or bakery."""
+    generator = _FileSchema if by_users else _RecordSchema
     document = model.model_json_schema(by_alias=True, schema_generator=generator)
     tables = document.pop("$defs", {})
     return {"$schema": _DIALECT, **document, "$defs": {key: tables[key] for key in sorted(tables)}}
@@ -69,7 +87,7 @@ def schema_text(name: str) -> str:
 
 def schema_texts() -> dict[str, str]:
     """Return path → text of all schemas in the repository."""
-    return {f"schema/{name}.schema.json": schema_text(name) for name in ("recipe", "pyproject", *_MODELS)}
+    return {f"schema/{name}.schema.json": schema_text(name) for name in names()}
 
 
 def _recipe_schema() -> dict[str, object]:

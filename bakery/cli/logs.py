@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import say
+from bakery.cli.console import echo_text, say
 from bakery.core.errors import UsageError
 
 
@@ -32,19 +32,19 @@ def logs(
 
     Example: wheel-bakery logs cp312 --step compile
     """
-    from bakery.build import kept_logs
     from bakery.cli.recipes import resolved
+    from bakery.runs import kept_logs
+    from bakery.runs.run_folders import state_folder
 
     plans = resolved(recipe, None, Path.cwd(), dated=False)
     names = [plan.recipe for _, plan in plans]
-    logs = kept_logs.newest(plans[0][0], names, cell)
+    logs = kept_logs.newest(state_folder(plans[0][0], os.environ), names, cell)
     shown = 0
     for log in logs:
         text = kept_logs.lines(log)
         say(f"{log.stem}: {log}")
         for line in kept_logs.of_step(text, step, names) if step else text:
-            # As it is: a pager or grep reads it.
-            sys.stdout.write(f"{line}\n")
+            echo_text(line)
             shown += 1
     if step and not shown:
         known = dict.fromkeys(stage for log in logs for stage in kept_logs.stages(kept_logs.lines(log)))

@@ -11,6 +11,8 @@ from typing import Annotated, TypeVar, get_type_hints
 import typer
 
 from bakery.cli import completion
+from bakery.core.errors import OutputError
+from bakery.core.inside import leads_out
 
 _Arguments = TypeVar("_Arguments")
 
@@ -36,6 +38,16 @@ def with_arguments(model: type[_Arguments], function: Callable[[_Arguments], Non
     command.__annotations__ = hints
     command.__doc__ = function.__doc__
     return command
+
+
+def written(path: Path | None) -> Path | None:
+    """Check a path that a command writes to. Raises OutputError for a link that leads out of the working folder.
+
+    A checkout may contain such a link. A path outside of the folder is the user's.
+    """
+    if path is not None and leads_out(path, Path.cwd()):
+        raise OutputError(f"{path} is a link that leads out of {Path.cwd()}", hint="name the place that it leads to")
+    return path
 
 
 Recipes = Annotated[
@@ -74,14 +86,22 @@ Only = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="The folder for audited wheels.", metavar="DIR", envvar="BAKERY_OUTPUT"),
+    typer.Option(
+        "--output",
+        "-o",
+        help="The folder for audited wheels.",
+        metavar="DIR",
+        envvar="BAKERY_OUTPUT",
+        callback=written,
+    ),
 ]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
         "--allow",
-        help="Grant the recipe access outside its folder: fs.read=PATH, fs.write=PATH, or secret.command=NAME (run the "
-        "program that prints a secret). May be repeated.",
+        help="Grant what the recipe asks of this machine: fs.read=PATH, fs.write=PATH, secret.env=VARIABLE, "
+        "secret.command=NAME (run the program that prints a secret), cache=PLACE; image=NAME and server=ADDRESS beside "
+        "credentials; index=ADDRESS for cibuildwheel. May be repeated.",
         metavar="GRANT",
         envvar="BAKERY_ALLOW",
     ),

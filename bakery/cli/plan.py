@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, echo_json, out, say
+from bakery.cli.console import echo, echo_json, echo_text, out, say
 from bakery.cli.recipes import narrow, plans
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.names import Kind, platform_of
@@ -61,7 +61,7 @@ def plan(
     from bakery.cli.tables import plan as report
 
     patterns = tuple(only or ())
-    selected, skipped = narrow(plans(recipe, set_), recipe, set_, patterns, shard, since)
+    selected, skipped = narrow(plans(recipe, set_, shows=True), recipe, set_, patterns, shard, since)
     chosen = [item for _, item in selected]
     if github_matrix:
         echo(report.github_matrix(chosen, patterns))
@@ -84,11 +84,11 @@ def plan(
 
 def _print_sizes(plans: Plans, patterns: tuple[str, ...], *, json: bool) -> None:
     """Print the size of each cell and project. Raises PlanError if a release does not fit into its project's limit."""
-    from bakery.build.run_folders import state_folder
     from bakery.cli.tables import size as report
     from bakery.cli.tables.plan import selected
     from bakery.release.coverage import project_of
     from bakery.release.size import LIMIT_HINT, by_project, plan_size
+    from bakery.runs.run_folders import state_folder
 
     recipes, parts = {}, []
     for root, item in plans:
@@ -106,7 +106,7 @@ def _print_sizes(plans: Plans, patterns: tuple[str, ...], *, json: bool) -> None
         echo_json(report.to_json(recipes, projects))
     else:
         for recipe, cells in recipes.items():
-            echo(report.lines(recipe, cells))
+            echo_text(report.lines(recipe, cells))
         for project in projects:
             echo(report.total(project))
     if any(project.unknown for project in projects):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,11 +10,11 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import echo_json, out, say
-from bakery.core.errors import OutputError, UsageError
+from bakery.core.errors import OutputError
 
 if TYPE_CHECKING:
-    from bakery.build.cell_profile import CellProfile
     from bakery.plan.model import Plan
+    from bakery.runs.cell_profile import CellProfile
 
 
 def profile(
@@ -22,7 +23,12 @@ def profile(
     json: options.AsJson = False,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", help="Write a Chrome trace, for Perfetto or chrome://tracing.", metavar="FILE"),
+        typer.Option(
+            "--trace",
+            help="Write a Chrome trace, for Perfetto or chrome://tracing.",
+            metavar="FILE",
+            callback=options.written,
+        ),
     ] = None,
     most: Annotated[int, typer.Option("--most", help="Rows of each table.", min=1, metavar="N")] = 15,
 ) -> None:
@@ -30,10 +36,10 @@ def profile(
 
     Example: wheel-bakery profile cp312 --trace trace.json
     """
-    from bakery.build.cell_profile import beside
-    from bakery.build.profile_summary import advice, summary
-    from bakery.build.profile_summary import trace as chrome_trace
     from bakery.cli.tables.profile import document, render
+    from bakery.runs.cell_profile import beside
+    from bakery.runs.profile_summary import advice, summary
+    from bakery.runs.profile_summary import trace as chrome_trace
 
     times, run, older = times_of(*builder_of(cell, recipe))
     if older or not times.commands:
@@ -41,10 +47,10 @@ def profile(
     used = summary(times)
     helps = advice(times, used, beside(run, times))
     if trace is not None:
-        import json as text
+        from json import dumps
 
         try:
-            trace.write_text(text.dumps(chrome_trace(times)) + "\n", encoding="utf-8")
+            trace.write_text(dumps(chrome_trace(times)) + "\n", encoding="utf-8")
         except OSError as error:
             raise OutputError(f"cannot write {trace}: {error.strerror}", hint="choose another file") from error
         say(f"wrote {trace}")
@@ -56,17 +62,10 @@ def profile(
 
 def builder_of(cell: str, recipe: list[str] | None, sets: list[str] | None = None) -> tuple[Path, Plan, str]:
     """Return the project and the plan that have a cell, and the cell that builds its wheel. Raises UsageError if none has."""
-    from bakery.cli.recipes import resolved
+    from bakery.cli.recipes import cell_named, resolved
 
-    plans = [(root, plan) for root, plan in resolved(recipe, sets, Path.cwd(), dated=False)]
-    chosen = [(root, plan, item) for root, plan in plans for item in plan.cells if item.id == cell]
-    if not chosen:
-        known = dict.fromkeys(item.id for _, plan in plans for item in plan.cells)
-        raise UsageError(f"no recipe has a cell {cell}", hint=f"cells are {', '.join(known)}")
-    if len(chosen) > 1:
-        names = ", ".join(plan.recipe for _, plan, _ in chosen)
-        raise UsageError(f"several recipes have a cell {cell}: {names}", hint="choose one with --recipe")
-    root, plan, _ = chosen[0]
+    # With the commit's time, as a bake has it: `why` compares the two.
+    root, plan, _ = cell_named(cell, resolved(recipe, sets, Path.cwd(), dated=True))
     builder = next(name for name, cells in plan.cells_by_builder().items() if cell in [item.id for item in cells])
     if builder != cell:
         say(f"{cell} has the wheel of {builder}")
@@ -75,6 +74,7 @@ def builder_of(cell: str, recipe: list[str] | None, sets: list[str] | None = Non
 
 def times_of(root: Path, plan: Plan, cell: str) -> tuple[CellProfile, Path, bool]:
     """Return what `cell_profile.find` returns. Raises UsageError if no kept run has times of the cell."""
-    from bakery.build.cell_profile import find
+    from bakery.runs.cell_profile import find
+    from bakery.runs.run_folders import state_folder
 
-    return find(root, plan.recipe, cell)
+    return find(state_folder(root, os.environ), plan.recipe, cell)

@@ -6,7 +6,6 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,13 @@ from bakery.core.errors import BakeryError, UsageError
 from bakery.core.names import RECIPE
 
 if TYPE_CHECKING:
+    from bakery.core.source_manifest import SourceManifest
+    from bakery.plan.cells import Cell
     from bakery.plan.model import Plan
     from bakery.resolve.changed_cells import Change
     from bakery.resolve.rules.caching import Host
     from bakery.resolve.rules.rule import Finding
+    from bakery.runs.options import Options
 
 Plans = list[tuple[Path, "Plan"]]
 """Project root and plan of each recipe."""
@@ -34,30 +36,63 @@ def plans(
     root: Path | None = None,
     bake: bool = False,
     source: bool = False,
+    shows: bool = False,
     builder: str | None = None,
     dated: bool = True,
 ) -> Plans:
     """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
 
     Recipes get the variables of ``--set`` that they have. With ``source``, also check the source folder; with ``bake``, that
-    and what the machine of ``builder`` must have. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
+    and what the machine of ``builder`` must have; with ``shows``, what is wrong with the source folder is a warning. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
     BakeryError if a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
     return checked(
-        resolved(references, sets, root or Path.cwd(), dated=dated), bake=bake, source=source, builder=builder
+        resolved(references, sets, root or Path.cwd(), dated=dated),
+        bake=bake,
+        source=source or shows,
+        shows=shows,
+        builder=builder,
     )
 
 
-def checked(plans: Plans, *, bake: bool = False, source: bool = False, builder: str | None = None) -> Plans:
-    """Return plans that keep the rules, as `plans` does. Raises PlanError."""
-    for folder, plan in plans:
-        _check_rules(plan, _host(plan, builder) if bake else None, folder if bake or source else None)
-        if bake:
-            from bakery.build.context_files import warnings
+def checked(
+    plans: Plans,
+    *,
+    bake: bool = False,
+    source: bool = False,
+    shows: bool = False,
+    builder: str | None = None,
+    options: Options | None = None,
+) -> Plans:
+    """Return plans that keep the rules, as `plans` does; ``options``: those of the bake. Raises PlanError or OutputError."""
+    from bakery.init.stable_abi import read_project
+    from bakery.resolve.rules import judge
+    from bakery.resolve.rules.findings import refuse_broken
 
-            for line in warnings(folder, plan):
+    for folder, plan in plans:
+        host = _host(plan, builder) if bake else None
+        found = _source(folder, plan, options) if bake or source else None
+        findings = judge(plan, host, read_project(plan, found) if found else None)
+        refuse_broken(plan, judge(plan, host) if shows else findings)
+        print_warnings(plan, findings)
+        if bake and found:
+            from bakery.runs.context_files import warnings
+
+            for line in warnings(plan, found):
                 say(f"warning: {plan.recipe}: {line}")
     return plans
+
+
+def _host(plan: Plan, builder: str | None) -> Host:
+    from bakery.runs.building_host import building_host
+
+    return building_host(plan, builder, os.environ)
+
+
+def _source(root: Path, plan: Plan, options: Options | None) -> SourceManifest:
+    from bakery.runs.context import source_of
+
+    return source_of(root, plan, options.output, options.sources) if options else source_of(root, plan)
 
 
 def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool) -> Plans:
@@ -73,13 +108,15 @@ def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *,
     all_names = set().union(*map(settable, loaded))
     if len(loaded) > 1 and (unknown := options.variables.keys() - all_names):
         raise UsageError(f"no recipe has variable {min(unknown)}", hint=f"they have {', '.join(sorted(all_names))}")
+    # Files that are committed are those of any moment.
+    environ = {name: text for name, text in os.environ.items() if dated or name != "SOURCE_DATE_EPOCH"}
     return [
         (
             item.root,
             resolve(
                 item,
                 options.for_variables(settable(item)) if len(loaded) > 1 else options,
-                os.environ,
+                environ,
                 committed(item.source) if dated and item.source else None,
             ),
         )
@@ -87,74 +124,46 @@ def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *,
     ]
 
 
-def _check_rules(plan: Plan, host: Host | None, root: Path | None) -> None:
-    """Print the warnings of rules. Raises PlanError if the plan breaks rules; lists all of them."""
-    from bakery.cli.tables.rules import refusal
-    from bakery.resolve.rules import judge
-    from bakery.resolve.rules.project import read_project
-    from bakery.resolve.rules.rule import Severity
-
-    findings = judge(plan, host, read_project(root, plan) if root else None)
-    errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
-    if errors:
-        raise refusal(plan.recipe, errors, len(plan.cells) + len(plan.cibuildwheel_cells))
-    print_warnings(plan, findings)
-
-
 def print_warnings(plan: Plan, findings: Sequence[Finding]) -> None:
     """Print the warnings of rules."""
-    from bakery.cli.tables.rules import lines
+    from bakery.resolve.rules.findings import lines
 
     for line in lines(findings, len(plan.cells) + len(plan.cibuildwheel_cells)):
         say(line if line.startswith(" ") else f"warning: {plan.recipe}: {line}")
 
 
-def _host(plan: Plan, builder: str | None) -> Host:
-    """Return the facts about the building machine that rules for this plan need; others are not queried."""
-    import time
+def cell_named(name: str, plans: Plans) -> tuple[Path, Plan, Cell]:
+    """Return project, plan and cell of a cell's id. Raises UsageError if no recipe bakes it, or several do."""
+    from bakery.recipe.problems import nearest
 
-    from bakery.build.buildx import gha_cache_env
-    from bakery.core.errors import EngineError
-    from bakery.core.names import CacheBackend
-    from bakery.engine.client import Engine, exports
-    from bakery.engine.discover import find
-    from bakery.engine.host import memory
-    from bakery.resolve.rules.caching import Host
-    from bakery.resolve.rules.case import limits_jobs
-
-    backend, limited = plan.cache.backend, limits_jobs(plan)
-    if backend is CacheBackend.NONE and not limited:
-        return Host()
-    end = gha_cache_env.expiry(os.environ)
-    host = Host(
-        memory=memory() if limited else 0,
-        lacking=gha_cache_env.lacking(os.environ) if backend is CacheBackend.GHA else (),
-        token_s=None if end is None else end - time.time(),
+    chosen = [(root, plan, cell) for root, plan in plans for cell in plan.cells if cell.id == name]
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        recipes = ", ".join(plan.recipe for _, plan, _ in chosen)
+        raise UsageError(f"several recipes have a cell {name}: {recipes}", hint="choose one with --recipe")
+    if any(cell.id == name for _, plan in plans for cell in plan.cibuildwheel_cells):
+        raise UsageError(f"cell {name} is not baked: cibuildwheel builds it", hint="its output has times and messages")
+    known = dict.fromkeys(cell.id for _, plan in plans for cell in (*plan.cells, *plan.cibuildwheel_cells))
+    close = nearest(name, known, 0.85)
+    raise UsageError(
+        f"no recipe has a cell {name}", hint=f"did you mean {close!r}?" if close else f"cells are {', '.join(known)}"
     )
-    try:
-        engine = Engine({**os.environ, **find(os.environ).environment})
-        info = engine.info()
-        driver = engine.driver(builder) if backend is not CacheBackend.NONE else ""
-    except EngineError:
-        return host
-    host = replace(host, memory=info.memory if limited else 0)
-    # Nodes of a configured builder are BuildKit itself, which exports every kind of cache.
-    return replace(host, exports=exports(driver, info.store), engine=f"driver {driver}") if driver else host
 
 
 def narrow(
     plans: Plans, references: list[str] | None, sets: list[str] | None, only: Sequence[str], shard: str | None,
-    since: str | None, system: str = "linux",
+    since: str | None, system: str = "linux", options: Options | None = None,
 ) -> tuple[Plans, Skipped]:  # fmt: skip
     """Return the plans with the cells of a system that ``--shard`` and ``--since`` select, and why others are skipped.
 
-    Plans without selected cells are left out. ``only`` applies before ``shard``. Raises UsageError if an option is
+    Plans without selected cells are left out. ``only`` applies before ``shard``. ``options``: those of the bake. Raises UsageError if an option is
     malformed, or git has no such revision.
     """
     skipped: Skipped = {}
     plans = [(root, plan.for_system(system)) for root, plan in plans]
     if since is not None:
-        plans = _since(plans, references, sets, since, skipped, system)
+        plans = _since(plans, references, sets, since, skipped, system, options)
     return (_shard(plans, only, shard) if shard is not None else plans), skipped
 
 
@@ -171,9 +180,11 @@ def _shard(plans: Plans, only: Sequence[str], text: str) -> Plans:
 
 
 def _since(
-    plans: Plans, references: list[str] | None, sets: list[str] | None, revision: str, skipped: Skipped, system: str
-) -> Plans:
+    plans: Plans, references: list[str] | None, sets: list[str] | None, revision: str, skipped: Skipped, system: str,
+    options: Options | None,
+) -> Plans:  # fmt: skip
     from bakery.resolve import changed_cells
+    from bakery.runs.lock.changed import relocked
 
     # The repository is that of the working folder, where recipes are searched.
     change = changed_cells.changes_since(Path.cwd(), revision)
@@ -183,7 +194,8 @@ def _since(
         with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
             old = _plan_at(Path(folder), change, references, sets, plan.recipe)
             before = old if isinstance(old, str) else old.for_system(system)
-            affected = changed_cells.affected_cells(root, now[plan.recipe], before, change)
+            source, locks = _source(root, plan, options), relocked(root, plan, change)
+            affected = changed_cells.affected_cells(now[plan.recipe], before, change, source, locks)
         skipped[plan.recipe] = dict(affected.skipped)
         if affected.built:
             selected.append((root, plan.filter_by_id(affected.built)))

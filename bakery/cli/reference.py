@@ -8,19 +8,8 @@ from typing import Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.command_group import COMPLETE, PROGRAM
-from bakery.cli.console import echo, echo_json, err, out
+from bakery.cli.console import echo, echo_json, echo_text, err, out
 from bakery.core.errors import UsageError
-
-
-class Document(StrEnum):
-    """The kinds of files with a schema."""
-
-    RECIPE = "recipe"
-    PYPROJECT = "pyproject"
-    LOCK = "lock"
-    JOB = "job"
-    MODULE = "module"
 
 
 class Shell(StrEnum):
@@ -72,7 +61,7 @@ def gpus(
         return
     out.print(report.table(coverage))
     for text in warnings:
-        err.print(f"warning: {text}", markup=False)
+        err.print(f"warning: {text}")
     if release:
         echo(f"wheels built with CUDA {release.version} need driver {release.floor} or newer")
 
@@ -92,10 +81,12 @@ def rules(json: options.AsJson = False) -> None:
 
 
 def explain(
-    rule: Annotated[str, typer.Argument(help="The name of a rule, from `wheel-bakery rules`.", metavar="RULE")],
+    rule: Annotated[
+        str, typer.Argument(help="A rule, from `wheel-bakery rules`, or a finding of the audit.", metavar="RULE")
+    ],
     json: options.AsJson = False,
 ) -> None:
-    """Explain a rule: what must hold, why, how to fix it, and the source.
+    """Explain a rule: what must hold, why, how to fix it, and the source; or what a finding of the audit means.
 
     Example: wheel-bakery explain cuda-unknown-arch
     """
@@ -103,26 +94,39 @@ def explain(
 
     from bakery.cli.tables import rules as report
     from bakery.resolve.rules import rules as all_rules
+    from wheel_audit.checks import check_ids, hint_of
 
     by_id = {item.id: item for item in all_rules()}
+    findings = check_ids()
+    if rule in findings:
+        described = {"id": rule, "text": findings[rule], "fix": hint_of(rule)}
+        if json:
+            echo_json(described)
+        else:
+            out.print(report.finding(described))
+        return
     if rule not in by_id:
-        near = get_close_matches(rule, by_id, n=1)
+        near = get_close_matches(rule, [*by_id, *findings], n=1)
         hint = f"did you mean {near[0]}?" if near else "`wheel-bakery rules` lists all rules"
-        raise UsageError(f"unknown rule {rule[:60]!r}", hint=hint)
+        raise UsageError(f"unknown rule or finding {rule[:60]!r}", hint=hint)
     if json:
         echo_json(report.rule_json(by_id[rule]))
     else:
         out.print(report.explanation(by_id[rule]))
 
 
-def schema(what: Annotated[Document, typer.Argument(help="The kind of file.")] = Document.RECIPE) -> None:
-    """Print the JSON schema of a recipe, a pyproject.toml with one, a lock file, an IREE job or the record of a module.
+def schema(
+    what: Annotated[
+        str, typer.Argument(help="The kind of file: recipe, pyproject, lock, or one of a plugin.", metavar="KIND")
+    ] = "recipe",
+) -> None:
+    """Print the JSON schema of a recipe, a pyproject.toml with one, or a lock file.
 
-    Example: wheel-bakery schema job > job.schema.json
+    Example: wheel-bakery schema recipe > recipe.schema.json
     """
     from bakery.cli.json_schema import schema_text
 
-    echo(schema_text(what).rstrip("\n"))
+    echo_text(schema_text(what).rstrip("\n"))
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
@@ -130,6 +134,6 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
 
     Example: eval "$(wheel-bakery completion bash)"
     """
-    from typer._completion_shared import get_completion_script
+    from bakery.cli.shell_completion import script
 
-    echo(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETE, shell=shell.value))
+    echo_text(script(shell.value).rstrip("\n"))

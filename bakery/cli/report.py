@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ def report(
     run: Annotated[
         str,
         typer.Argument(
-            help="A run, by the name of its folder in .bakery/runs. Default: the last one.",
+            help="A run, by the name of its folder. Default: the last one.",
             metavar="RUN",
             show_default=False,
         ),
@@ -28,13 +29,14 @@ def report(
 
     Example: wheel-bakery report --open
     """
-    from bakery.build.report_page import read_report, write
-    from bakery.build.run_folders import kept_runs
     from bakery.cli.recipes import resolved
+    from bakery.runs.kept_logs import read_report
+    from bakery.runs.report_page import write
+    from bakery.runs.run_folders import kept_runs, state_folder
 
     plans = resolved(recipe, None, Path.cwd(), dated=False)
     recipes = [plan.recipe for _, plan in plans]
-    kept = kept_runs(plans[0][0])
+    kept = kept_runs(state_folder(plans[0][0], os.environ))
     folders = [path for path in kept if not run or path.name == run]
     reports = [(path, document) for path in folders if (document := read_report(path))]
     chosen = next((path for path, document in reports if run or document["recipe"] in recipes), None)

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from bakery.cli.console import echo, echo_json, err, out, progress_display, say, show
-from bakery.core.errors import BakeryError, EngineError, InterruptedBake
+from bakery.cli.console import echo, echo_json, echo_text, err, progress_display, say, show
+from bakery.core.errors import BakeryError, EngineError, InterruptedBake, UsageError
 
 if TYPE_CHECKING:
-    from bakery.build.options import Options
-    from bakery.build.report import RunReport
     from bakery.plan.model import Plan
+    from bakery.runs.options import Options
+    from bakery.runs.report import RunReport
 
 Plans = Sequence[tuple[Path, "Plan"]]
 Build = Callable[[Path, "Plan", "Options"], "RunReport"]
@@ -26,10 +26,50 @@ _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 def kept_runs(plans: Plans, options: Options) -> dict[str, RunReport]:
     """Return recipe → report of the plans that need no bake: all of their selected cells are up to date."""
-    from bakery.build.up_to_date import kept_run
+    from bakery.runs.up_to_date import kept_run
 
     reports = {plan.recipe: kept_run(root, plan, options, os.environ) for root, plan in plans}
     return {recipe: report for recipe, report in reports.items() if report}
+
+
+def require_runs(plans: Plans) -> None:
+    """Raise UsageError if no run of any recipe is known here: nobody knows which cells failed."""
+    from bakery.runs.journal import newest_records
+    from bakery.runs.run_folders import state_folder
+
+    if not any(newest_records(state_folder(root, os.environ), plan.recipe) for root, plan in plans):
+        names = ", ".join(plan.recipe for _, plan in plans)
+        raise UsageError(
+            f"--failed: no run of {names} is known on this machine, so no cell is known to have failed",
+            hint="run the command without --failed",
+        )
+
+
+def one_name(plans: Plans, options: Options) -> list[str]:
+    """Return warnings about recipes that build wheels of one name, as far as plans tell: the later one will be refused."""
+    from bakery.plan.values import substitute
+
+    owners: dict[object, dict[str, str]] = {}
+    for root, plan in plans:
+        source = root / plan.source_context.folder if plan.source_context.folder else plan.audit.name
+        for cell in plan.cells if source else ():
+            values = plan.values_of_wheel(cell) if cell.built_by == cell.id else {}
+            for naming in plan.audit.namings if values else ():
+                name = naming.clean, substitute(naming.local, values), substitute(naming.build_tag, values)
+                output = options.output or root / plan.output
+                tags = (
+                    cell.axes["python"],
+                    cell.platform,
+                    cell.is_musl,
+                    plan.audit.plat,
+                    plan.audit.abi3,
+                    plan.audit.py3,
+                )
+                key = (output, source, *tags, *name)
+                owners.setdefault(key, {}).setdefault(plan.recipe, cell.id)
+    shared = dict.fromkeys(tuple(cells) for cells in owners.values() if len(cells) > 1)
+    fix = "tell them apart with wheel.naming, or give them other folders (output.directory)"
+    return [f"recipes {' and '.join(recipes)} build wheels of one name from one source: {fix}" for recipes in shared]
 
 
 def run(
@@ -54,21 +94,16 @@ def run(
         build = _bake(options.builder, progress, ca_bundle, engine_up)
     if system or not options.only:
         _say_skipped_systems(plans)
-    if options.keep_going is None:
-        options = replace(options, keep_going=bool(system) or _has_several_cells(plans, options))
+    for text in one_name(plans, options):
+        say(f"warning: {text}")
+    keep_going = options.keep_going
+    if keep_going is None:
+        keep_going = bool(system) or _has_several_cells(plans, options)
+    options = replace(options, keep_going=keep_going)
     reports: list[RunReport] = []
+    goes_on = keep_going and not system and len(plans) > 1
     for root, plan in plans:
-        try:
-            report = kept.get(plan.recipe) or build(root, plan, options)
-        except (EngineError, InterruptedBake):
-            raise
-        except BakeryError as error:
-            if system or len(plans) == 1 or not options.keep_going:
-                raise
-            from bakery.build.run_outcome import refused
-
-            show(error)
-            report = refused(root, plan, options, error)
+        report = kept.get(plan.recipe) or _report(build, root, plan, options, goes_on=goes_on)
         reports.append(report)
         _print_report(report, progress, as_json=as_json)
         if report.stopped or (report.failures and not options.keep_going):
@@ -77,15 +112,30 @@ def run(
     if as_json:
         print_json(reports)
     if not any(report.targets for report in reports):
-        say("no cell failed in the last run: nothing to bake")
+        say("no cell failed in its last run: nothing to bake")
     _raise_failure(reports)
+
+
+def _report(build: Build, root: Path, plan: Plan, options: Options, *, goes_on: bool) -> RunReport:
+    """Build a plan. If the run ``goes_on`` with others, an error becomes the plan's report, except without an engine."""
+    try:
+        return build(root, plan, options)
+    except (EngineError, InterruptedBake):
+        raise
+    except BakeryError as error:
+        if not goes_on:
+            raise
+        from bakery.runs.run_outcome import refused
+
+        show(error)
+        return refused(root, plan, options, error)
 
 
 def _raise_failure(reports: Sequence[RunReport]) -> None:
     if all(report.is_kept for report in reports):
         return
     # Slow to import.
-    from bakery.build.run_outcome import conclusion
+    from bakery.runs.run_outcome import conclusion
 
     if failure := conclusion(reports):
         raise failure
@@ -98,8 +148,8 @@ def _has_several_cells(plans: Plans, options: Options) -> bool:
 
 def _bake(builder: str | None, progress: str, ca_bundle: Path | None, engine_up: bool) -> Build:
     """Open the engine; return the function that bakes a plan."""
-    from bakery.build.pipeline import bake_plan
     from bakery.cli.engine import open_engine
+    from bakery.runs.pipeline import bake_plan
 
     engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
     builder = None if engine.nodes else builder
@@ -110,15 +160,15 @@ def _bake(builder: str | None, progress: str, ca_bundle: Path | None, engine_up:
 
 def _cibuildwheel(progress: str, ca_bundle: Path | None, system: str) -> Build:
     """Return the function that builds a plan's cells of a system with cibuildwheel."""
-    from bakery.build.cibuildwheel.run import Host, build_plan
     from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.engine.discover import find
+    from bakery.runs.cibuildwheel.run import Host, build_plan
 
     environment = {**os.environ, **(find(os.environ).environment if system == "linux" else {})}
 
     def print_line(text: str) -> None:
         if progress != "quiet":
-            err.print(text, markup=False, highlight=False, soft_wrap=True)
+            say(text)
 
     host = Host(environment, find_ca_bundle(ca_bundle, os.environ), print_line)
     return lambda root, plan, options: build_plan(root, plan, options, host, system)
@@ -136,7 +186,7 @@ def print_configurations(plans: Sequence[Plan]) -> None:
     for plan in plans:
         for path, text in configurations(plan).items():
             if path.endswith(".toml"):
-                out.print(text, markup=False, soft_wrap=True, end="")
+                echo_text(text.rstrip("\n"))
 
 
 def _say_skipped_systems(plans: Plans) -> None:
@@ -157,15 +207,16 @@ def _print_report(report: RunReport, progress: str, *, as_json: bool) -> None:
         return
     if progress != "quiet" and report.is_kept:
         say(f"{report.recipe}: {_up_to_date(report)}; --rebuild bakes anyway")
+        for text in report.warnings:
+            say(f"warning: {report.recipe}: {text}")
     elif progress != "quiet":
         from bakery.cli.tables.run import render
 
         err.print(render(report))
         if (page := report.state / "report.html").is_file():
             say(f"report: {_from_here(page)}")
-    for target in report.targets:
-        for wheel in target.wheels if progress != "rawjson" else ():
-            echo(str(_from_here(wheel.path)))
+    for wheel in report.wheels if progress != "rawjson" else ():
+        echo(str(_from_here(wheel.path)))
 
 
 def _from_here(path: Path) -> Path:
@@ -175,7 +226,7 @@ def _from_here(path: Path) -> Path:
 
 def _up_to_date(report: RunReport) -> str:
     """Return in one line what a run without a bake found."""
-    cells, wheels = len(report.cells), sum(len(target.wheels) for target in report.targets)
+    cells, wheels = len(report.cells), len(report.wheels)
     what = f"{cells} cells are up to date" if cells > 1 else "the cell is up to date"
     return f"{what}, {wheels} wheel{'s' if wheels > 1 else ''} in {report.output}" if wheels else what
 

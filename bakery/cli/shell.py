@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -36,25 +38,19 @@ def shell(
 
     Example: wheel-bakery shell cp312 --at compile
     """
-    from bakery.build.kept_logs import failed_step
-    from bakery.build.options import Options
-    from bakery.build.step_shell import command_at, commands, open_shell, stage_named, stages
     from bakery.cli.engine import open_engine
-    from bakery.cli.recipes import checked, resolved
+    from bakery.cli.recipes import cell_named, checked, resolved
+    from bakery.runs.kept_logs import failed_step
+    from bakery.runs.options import Options
+    from bakery.runs.run_folders import state_folder
+    from bakery.runs.step_shell import command_at, commands, open_shell, stage_named, stages
 
     plans = resolved(recipe, set_, Path.cwd(), dated=True)
-    matching = [(root, plan, item) for root, plan in plans for item in plan.cells if item.id == cell]
-    if len(matching) != 1:
-        known = dict.fromkeys(item.id for _, plan in plans for item in plan.cells)
-        raise UsageError(
-            f"{'several recipes have' if matching else 'no recipe has'} a cell {cell}",
-            hint="choose one with --recipe" if matching else f"cells are {', '.join(known)}",
-        )
-    root, plan, chosen = matching[0]
-    failed, step = failed_step(root, plan.recipe, cell)
+    root, plan, chosen = cell_named(cell, plans)
+    failed, step = failed_step(state_folder(root, os.environ), plan.recipe, cell)
     stage = stage_named(plan, chosen, at or (failed if failed in stages(plan, chosen) else "compile"))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("a shell needs a terminal", hint=f"wheel-bakery logs {cell} --step {stage.name}")
+        raise UsageError("a shell needs a terminal", hint=f"wheel-bakery logs {shlex.quote(cell)} --step {stage.name}")
     checked([(root, plan)], bake=True, builder=builder)
     engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
     command = command_at(stage, step if stage.name == failed else "")

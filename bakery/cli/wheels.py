@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import ChainMap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, echo_json, err, out, progress_display, say
+from bakery.cli.console import echo, echo_json, out, progress_display, say
 from bakery.cli.failures import leave
 from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
-
-if TYPE_CHECKING:
-    from bakery.audit.auditor import WheelReport
 
 
 def audit(
@@ -33,35 +31,16 @@ def audit(
 
     Example: wheel-bakery audit dist/*.whl --json
     """
-    from dataclasses import asdict
+    from wheel_audit.command import audit_files, reason
 
-    from bakery.audit.auditor import audit_in_worker
-    from bakery.audit.compare import compare
-    from bakery.cli.tables.audit import render, render_changes, render_sizes
-    from bakery.core.text import printable
-
-    old = audit_in_worker(baseline) if baseline else None
-    reports: list[WheelReport] = []
-    unread: list[OutputError] = []
-    for path in wheels:
-        try:
-            reports.append(audit_in_worker(path))
-        except OutputError as error:
-            unread.append(error)
-    pairs = [(report, compare(old, report) if old else ()) for report in reports]
-    if json:
-        echo_json([item.to_json() | ({"changes": list(map(asdict, since))} if old else {}) for item, since in pairs])
-    else:
-        for report, since in pairs:
-            out.print(render(report))
-            if size:
-                out.print(render_sizes(report))
-            if old:
-                echo(f"  since {printable(old.path.name)}:")
-                out.print(render_changes(since))
-    if unread:
-        raise OutputError("; ".join(error.message for error in unread)) if unread[1:] else unread[0]
-    if not all(report.ok for report in reports):
+    try:
+        outcome = audit_files(wheels, out, baseline=baseline, size=size, as_json=json)
+    except OSError as error:
+        raise OutputError(reason(baseline or Path(), error)) from error
+    out.file.flush()
+    if outcome.unread:
+        raise OutputError("; ".join(outcome.unread))
+    if not outcome.passed:
         leave(AuditError.exit_code)
 
 
@@ -74,10 +53,18 @@ def verify(
         bool,
         typer.Option("--require-gpu-test", help="Demand a record of `gpu-test` for wheels of recipes with test.gpu."),
     ] = False,
+    tag: Annotated[
+        str,
+        typer.Option(
+            "--tag",
+            help="Demand the version that this git tag names: v1.2.0rc1, v2026.11, my-pkg-v1.2. Empty for none.",
+            metavar="TAG",
+        ),
+    ] = "",
 ) -> None:
     """Compare all wheels of a release with the plan: each planned wheel is there and as planned, and no other is.
 
-    Example: wheel-bakery verify dist/
+    Example: wheel-bakery verify --tag v1.2.0 dist/
     """
     from bakery.cli.recipes import plans
     from bakery.cli.tables.size import total
@@ -88,7 +75,7 @@ def verify(
     selected = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
-    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu)
+    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag)
     echo(f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned")
     for project in release.projects:
         echo(total(project))
@@ -103,7 +90,12 @@ def gpu_test(
     ] = False,
     folder: Annotated[
         Path | None,
-        typer.Option("--prepare", help="Only fill this new folder: `python DIR/run.py` then tests.", metavar="DIR"),
+        typer.Option(
+            "--prepare",
+            help="Only fill this new folder: `python DIR/run.py` then tests.",
+            metavar="DIR",
+            callback=options.written,
+        ),
     ] = None,
 ) -> None:
     """Test wheels of recipes with test.gpu on the GPU of this machine. Needs Python and NVIDIA's driver, but no engine.
@@ -119,12 +111,12 @@ def gpu_test(
     selected = plans(recipe, set_)
     if folder:
         prepare(selected, files, folder)
-        echo(f"{folder}: run `python {folder}/run.py` on a machine with a GPU")
+        echo(f"{folder}: run `python {shlex.quote(str(folder / 'run.py'))}` on a machine with a GPU")
         return
     with tempfile.TemporaryDirectory(prefix="gpu-test-") as scratch:
         inside = Path(scratch) / "tests"
         tested = prepare(selected, files, inside)
-        run(inside, tested, installed=installed)
+        run(inside, tested, echo, installed=installed)
     echo(f"{len(tested)} wheel{'s' * (len(tested) != 1)} passed on the GPU")
 
 
@@ -144,6 +136,7 @@ def reproduce(
     here: Annotated[
         bool, typer.Option("--here", help="Build the project as it is now, whatever the wheel was built from.")
     ] = False,
+    allow: options.Allow = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", help="A setting in addition to those of the provenance.", metavar="NAME=VALUE"),
@@ -156,13 +149,13 @@ def reproduce(
     Example: wheel-bakery reproduce dist/my_kernels-1.0-cp312-cp312-manylinux_2_34_x86_64.whl
     """
     from bakery.cli.engine import open_engine
-    from bakery.cli.tables.audit import render_differences
     from bakery.release import reproduce as release
+    from wheel_audit.report import render_differences
 
     if against:
         result = release.against(wheel, against)
     else:
-        choices = release.RebuildOptions(recipe, provenance, here, tuple(set_ or ()))
+        choices = release.RebuildOptions(recipe, provenance, here, tuple(set_ or ()), tuple(allow or ()))
         display = progress_display(os.environ.get("BAKERY_PROGRESS", "auto"))
         result = release.reproduce(wheel, Path.cwd(), choices, open_engine(ca_bundle), display)
     if json:
@@ -177,9 +170,10 @@ def reproduce(
 
 def variants(
     wheels: options.Wheels,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the variants.", metavar="DIR")] = Path(
-        "dist/variants"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The folder for the variants.", metavar="DIR", callback=options.written),
+    ] = Path("dist/variants"),
     dialect: Annotated[
         str, typer.Option("--format", help="Format of variant.json: uv, or pep825 (the strict one of the standard).")
     ] = "uv",
@@ -192,12 +186,11 @@ def variants(
 
     Example: wheel-bakery variants dist/ --output dist/variants
     """
-    from bakery.audit.variant import dialects
     from bakery.cli.recipes import plans
-    from bakery.core.text import printable
     from bakery.recipe.files import find_table
     from bakery.release.declared_variants import declared_variants
     from bakery.release.variants import make_variants
+    from wheel_audit.variant import dialects
 
     files = _wheel_files(wheels)
     if not files:
@@ -207,14 +200,20 @@ def variants(
     has_recipe = recipe or find_table(Path.cwd(), Path.cwd())
     declared = [declared_variants(plan, files) for _, plan in (plans(recipe, set_) if has_recipe else ())]
     for path in make_variants(files, output, Path.cwd(), dialect, ChainMap(*declared)):
-        echo(printable(str(path)))
+        echo(str(path))
 
 
 def index(
     wheels: options.Wheels,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The folder of the index. Its existing wheels are kept.", metavar="DIR"),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The folder of the index. Its existing wheels are kept.",
+            metavar="DIR",
+            callback=options.written,
+        ),
     ] = Path("site"),
     extend: Annotated[
         str | None,
@@ -229,7 +228,6 @@ def index(
     import tempfile
     from datetime import UTC, datetime
 
-    from bakery.core.text import printable
     from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.release.index.fetch import take
     from bakery.release.index.store import NewWheel
@@ -252,9 +250,9 @@ def index(
         published = take(extend, output, Path(folder), say, str(bundle or "")) if extend else []
         result = add(output, [*published, *(NewWheel(file, now) for file in files)], now)
     for name in result.dropped:
-        err.print(f"{printable(name)}: the file is missing and was removed from the index", markup=False)
+        say(f"{name}: the file is missing and was removed from the index")
     for name in result.added:
-        echo(f"added {printable(name)}")
+        echo(f"added {name}")
     echo(f"{output / 'simple'}: {len(result.added)} added, {result.kept} kept, {len(result.projects)} projects")
 
 

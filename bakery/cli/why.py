@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,8 @@ from bakery.cli.profile import builder_of, times_of
 from bakery.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from bakery.build.rebuild_reasons import Reason
     from bakery.plan.model import Plan
+    from bakery.runs.rebuild_reasons import Reason
 
 
 def why(
@@ -50,21 +51,27 @@ def why(
 
 def _explained(root: Path, plan: Plan, cell: str) -> tuple[str, str, tuple[Reason, ...]]:
     """Return ``next`` or ``last``, the name of the last run, and what happens to each stage. Raises UsageError."""
-    from bakery.build.cell_inputs import CellInputs, bakes_of, current
-    from bakery.build.rebuild_reasons import all_changes, names_packages, ran_stages, reasons
-    from bakery.build.run_folders import state_folder
+    from bakery.runs.cell_inputs import CellInputs, bakes_of, current
+    from bakery.runs.journal import UNKNOWN, newest_records
+    from bakery.runs.rebuild_reasons import all_changes, names_packages, ran_stages, reasons
+    from bakery.runs.repository import repository_digest
+    from bakery.runs.run_folders import state_folder
 
     state = state_folder(root, os.environ)
     bakes = [inputs for _, inputs in bakes_of(state, plan.recipe, cell)]
     if not bakes:
-        raise UsageError(f"no kept run baked {cell}", hint=f"bake it: wheel-bakery wheel --only '{cell}'")
+        raise UsageError(f"no kept run baked {cell}", hint=f"bake it: wheel-bakery wheel --only {shlex.quote(cell)}")
     now = current(root, plan, cell, bakes[0], state, os.environ)
+    record = newest_records(state, plan.recipe).get(cell)
+    if record and record.repository not in ("", UNKNOWN):
+        bakes[0] = bakes[0].with_repository(record.repository)
+        now = now.with_repository(repository_digest(root, plan, os.environ))
     if all_changes(bakes[0], now):
         if not names_packages(now):
             say("without a lock, new releases of packages and new base images of a tag are known after the bake")
         return "next", bakes[0].run, reasons(bakes[0], now)
     before = bakes[1] if bakes[1:] else CellInputs(stages={}, files={})
-    return "last", bakes[0].run, reasons(before, bakes[0], ran_stages(root, plan.recipe, cell, bakes[0].run))
+    return "last", bakes[0].run, reasons(before, bakes[0], ran_stages(state, plan.recipe, cell, bakes[0].run))
 
 
 def _print_misses(root: Path, plan: Plan, cell: str, json: bool) -> None:
@@ -76,5 +83,6 @@ def _print_misses(root: Path, plan: Plan, cell: str, json: bool) -> None:
         echo_json({"cell": times.cell, "run": run.name, "misses": misses})
         return
     for miss in misses:
-        echo(f"{miss['object']}\n  {miss.get('reason', '')}")
+        echo(str(miss["object"]))
+        echo(f"  {miss.get('reason', '')}")
     say(f"{len(misses)} files were compiled because the compiler cache did not have them")

@@ -21,6 +21,8 @@ _WELL_FORMED = re.compile(
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_NOT_IN_A_LINE = re.compile(r"^\s|\s\Z|[\x00-\x1f\ud800-\udfff]")
+"""Characters that a line of an ignore file cannot have: spaces around it are dropped, and it is UTF-8."""
 
 
 def normalised(line: str) -> str:
@@ -39,8 +41,8 @@ def normalised(line: str) -> str:
 
 
 def escaped(path: str) -> str:
-    """Return the pattern that matches exactly one path."""
-    text = re.sub(r"([*?\[\]\\])", r"\\\1", path)
+    """Return the pattern that matches one path; of a character that a line cannot have, also those with another in its place."""
+    text = _NOT_IN_A_LINE.sub("?", re.sub(r"([*?\[\]\\])", r"\\\1", path))
     return "\\" + text if text.startswith(("#", "!")) else text
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bakery.core.text import printable
+from wheel_audit.text import printable
+
+LONGEST = 10_000
+"""Characters of a text in an error: a server's answer may be one line of 64 KiB."""
 
 
 class BakeryError(Exception):
@@ -23,13 +26,12 @@ class BakeryError(Exception):
         cls.title = title or cls.title
 
     def __init__(self, reason: str, *, subject: str = "", hint: str = "", details: Sequence[str] = ()) -> None:
+        reason, hint, details = reason[:LONGEST], hint[:LONGEST], [text[:LONGEST] for text in details]
         message = f"{subject}: {reason}" if subject else reason
         super().__init__(message)
-        # Text of a recipe or of a step may have control characters.
-        self.message, self.reason, self.hint, *lines = (
-            printable(text, keep="\n\t") for text in (message, reason, hint, *details)
-        )
-        self.details = tuple(lines)
+        # Text of a recipe or of a step may have control characters; a name with line breaks would forge lines.
+        self.message, self.reason, self.hint = (printable(text, keep="\t") for text in (message, reason, hint))
+        self.details = tuple(printable(text, keep="\n\t") for text in details)
 
 
 class UsageError(BakeryError, exit_code=2, title="usage"):
@@ -78,22 +80,6 @@ class LockError(BakeryError, exit_code=12, title="lock"):
 
 class DifferentError(BakeryError, exit_code=13, title="differs"):
     """A wheel that was built again differs from the original."""
-
-
-class ModuleError(BakeryError, exit_code=14, title="module"):
-    """An MLIR module, or the job that names it, is malformed."""
-
-
-class WrongResultError(BakeryError, exit_code=15, title="validation"):
-    """The results of a compiled module differ from the expected ones."""
-
-
-class RegressionError(BakeryError, exit_code=16, title="regression"):
-    """A compiled module is slower than its baseline by more than the threshold."""
-
-
-class CompilerError(BakeryError, exit_code=17, title="compiler"):
-    """A compiler of modules crashed, or exceeded its memory or time limit."""
 
 
 class InterruptedBake(BakeryError, exit_code=130, title="interrupted"):

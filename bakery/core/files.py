@@ -1,70 +1,42 @@
-"""Reads regular files only, writes generated files and checks them for drift, hashes files, packs them into tars."""
+"""Writes generated files and checks them for drift, hashes files, packs them into tars."""
 
 from __future__ import annotations
 
 import difflib
-import errno
-import hashlib
 import os
-import stat
-from collections.abc import Mapping
-from io import BufferedReader, BytesIO
+from collections.abc import Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from bakery.core.errors import DriftError, OutputError
+from bakery.core.inside import Inside
+from wheel_audit.plain_files import open_plain
 
 if TYPE_CHECKING:
-    from tarfile import TarFile
+    from tarfile import TarFile, TarInfo
 
 LARGEST = 64 << 20
 """Bytes that a generated file may have."""
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""Reading a pipe waits for a writer, and a device such as /dev/zero never ends."""
-
-
-def open_plain(path: Path, *, follow: bool = True) -> BufferedReader:
-    """Open a regular file. Raises OSError for a folder, a pipe, a device, a socket or, unless ``follow``, a link."""
-    handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return os.fdopen(handle, "rb")
-
-
-def read_plain(path: Path, most: int, *, follow: bool = True) -> bytes:
-    """Return the content of a regular file. Raises OSError if it cannot be opened or has more than ``most`` bytes."""
-    with open_plain(path, follow=follow) as file:
-        # Nothing of a file that is too large is read; one that grows meanwhile is refused, too.
-        large = os.fstat(file.fileno()).st_size > most
-        data = b"" if large else file.read(most + 1)
-    if large or len(data) > most:
-        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
-    return data
+_LARGEST_HEADER = 1 << 16
 
 
 def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     """Write each text below ``root``, replacing a file as a whole; return the paths that changed.
 
-    Raises OutputError if a file cannot be written, or a link leads its folder out of ``root``; a file that exists stays.
+    Raises OutputError if a file cannot be written, or a folder below ``root`` is a link; a file that exists stays.
     """
     changed = []
     for name, text in texts.items():
-        path = _inside(root, name)
         try:
-            if path.is_file() and read_plain(path, LARGEST) == text.encode():
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            # A checkout may bring a link of that name, too.
-            scratch.unlink(missing_ok=True)
-            with scratch.open("xb") as file:
-                file.write(text.encode())
-            scratch.replace(path)
+            root.mkdir(parents=True, exist_ok=True)
+            if _content(root, name) != text.encode():
+                Inside(root).write(name, text.encode())
+                changed.append(name)
         except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror}", hint="check permissions and space") from error
-        changed.append(name)
+            hint = "check permissions and space, and remove links"
+            raise OutputError(f"cannot write {error.filename or root / name}: {error.strerror}", hint=hint) from error
     return changed
 
 
@@ -73,9 +45,7 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
     diff: list[str] = []
     for name, text in texts.items():
         try:
-            current = read_plain(_inside(root, name), LARGEST).decode("utf-8", "replace")
-        except FileNotFoundError:
-            current = ""
+            current = (_content(root, name) or b"").decode("utf-8", "replace")
         except OSError as error:
             raise OutputError(f"cannot read {root / name}: {error.strerror}") from error
         diff += difflib.unified_diff(
@@ -85,25 +55,57 @@ def compare(root: Path, texts: Mapping[str, str]) -> None:
         raise DriftError("generated files differ from their recipes", hint="run `wheel-bakery generate`", details=diff)
 
 
-def _inside(root: Path, name: str) -> Path:
-    """Return the path of a file below ``root``; what a checkout brings may be a link to anywhere."""
-    path = root / name
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise OutputError(f"{path} is a link that leads out of {root}", hint="remove the link")
-    return path
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _content(root: Path, name: str) -> bytes | None:
+    """Return the content of a file; None if it is not there."""
+    try:
+        return Inside(root).read(name, LARGEST)
+    except FileNotFoundError:
+        return None
 
 
 def add_to_tar(archive: TarFile, name: str, content: Path | bytes, mode: int = 0o644) -> None:
     """Add a file to a tar, with nothing of this machine or moment in its header. Raises OSError."""
     member = archive.tarinfo(name)
     member.mode = mode
-    with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
+    with BytesIO(content) if isinstance(content, bytes) else open_plain(content) as source:
         member.size = source.seek(0, os.SEEK_END)
         source.seek(0)
         archive.addfile(member, source)
+
+
+class _Bounded:
+    """The file of an archive. `tarfile` reads a header as a whole, and one may claim any size."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.in_header = file, True
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if self.in_header and size > _LARGEST_HEADER:
+            from tarfile import ReadError
+
+            raise ReadError(f"a header of {size} bytes")
+        return self._file.read(size)
+
+
+def tar_members(file: IO[bytes], most: int) -> Iterator[tuple[TarInfo, IO[bytes] | None]]:
+    """Yield the members of a tar that a stranger wrote; regular files with their content, until the next one is asked for.
+
+    Raises tarfile.TarError if it is damaged, or has more than ``most`` members, or long headers.
+    """
+    import tarfile
+
+    bounded = _Bounded(file)
+    try:
+        with tarfile.open(fileobj=bounded, mode="r:") as archive:  # type: ignore[call-overload]
+            for _ in range(most + 1):
+                bounded.in_header = True
+                if (member := archive.next()) is None:
+                    return
+                # It would keep all of them.
+                archive.members.clear()
+                bounded.in_header = False
+                yield member, archive.extractfile(member) if member.isreg() and not member.issparse() else None
+    except RecursionError:
+        raise tarfile.ReadError("headers of headers") from None
+    raise tarfile.ReadError(f"more than {most} members")

@@ -9,50 +9,38 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
+import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from bakery.core.git_command import LARGEST, git, repository_folder, run
+from bakery.core.inside import is_below, leads_out
+from bakery.core.source_manifest import MOST_BYTES
+from wheel_audit.plain_files import read_plain
 
 _NOT_SOURCE = ("bakery.toml", "bake", "dockerfiles")
 """Recipes and generated files next to a source enter no build: their commits change no wheel."""
 
-_FIXED = ("--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-_QUIET = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    # A missing object would be fetched by a program that the repository's configuration names.
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "LC_ALL": "C",
-}
-_OVERRIDES = (
-    "GIT_DIR",
-    "GIT_COMMON_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-)
-"""Set while a hook runs; with them, git would use another repository than the folder's."""
+_PLAIN = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode)$"
+"""Settings of a repository that decide how contents are compared; none of them names a program."""
 
-_TIMEOUT_S = 600.0
-
-_PLAIN = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|checkstat|trustctime|sparsecheckout)$"
-"""Settings of a repository that decide how files are compared; none of them names a program."""
+_LINK = "160000"
+"""The mode of a submodule in a tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The checked-out commit (40 or 64 hex digits), and the files that differ from it: changed, untracked or missing."""
+    """The checked-out commit (40 or 64 hex digits), and the files that differ from it: changed, untracked or missing.
+
+    ``submodules``: folder → commit of those that are as the commit has them.
+    """
 
     commit: str
     changed: tuple[str, ...]
+    submodules: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +57,130 @@ def committed(folder: Path) -> int | None:
     """Return the time of the last commit that changed a folder, in seconds since 1970; None without one.
 
     Uncommitted changes do not count: they would give each build another time. In a shallow clone, the time of older
-    commits is that of its oldest commit.
+    commits is that of its oldest commit; `doubt` says so.
     """
+    return int(output.split()[0]) if (output := run(folder, *_last_commit()).output) else None
+
+
+def _last_commit() -> tuple[str, ...]:
     paths = [".", *(f":(exclude,glob)**/{name}{tail}" for name in _NOT_SOURCE for tail in ("", "/**"))]
-    output = git(folder, "rev-list", "--max-count=1", "--timestamp", "HEAD", "--", *paths)
-    return int(output.split()[0]) if output else None
+    return ("rev-list", "--max-count=1", "--timestamp", "HEAD", "--", *paths)
 
 
-def compare_files(folder: Path, names: Iterable[str]) -> Checkout | None:
-    """Compare files, relative to a folder, with the commit; None if it is no checkout, or none of the files is tracked."""
-    sent = set(names)
-    commit = (git(folder, "rev-parse", "HEAD") or "").strip()
-    with _compared(folder) as environment:
-        if not commit or environment is None:
-            return None
-        tracked = _listed(git(folder, "ls-files", "-z", environment=environment))
-        if not tracked or not sent & tracked:
-            return None
-        differ = _listed(git(folder, *_DIFF, "--relative", commit, "--", environment=environment))
+def doubt(folder: Path) -> tuple[str, str]:
+    """Return why git does not tell the commit of a folder that is in a checkout, and what to do; two empty texts if it does.
+
+    A folder without a repository, and a repository without commits, are no reason.
+    """
+    top = repository_folder(folder.resolve())
+    if not (top / ".git").exists():
+        return "", ""
+    if problem := run(folder, "rev-parse", "--git-dir").problem:
+        if "dubious ownership" not in problem:
+            return problem, "install git, or repair the repository; `git status` says more"
+        trust = f"git config --global --add safe.directory {shlex.quote(str(top))}"
+        return "it belongs to another user", f"trust it: {trust}"
+    last = run(folder, *_last_commit())
+    if not run(folder, "rev-parse", "--verify", "--quiet", "HEAD").problem and last.problem:
+        return last.problem, "fetch the history: git fetch --unshallow --filter=blob:none"
+    repository = _repository(folder)
+    if last.output and repository and last.output.split()[1] in _boundaries(repository):
+        problem = "the clone is shallow, and its oldest commit seems to have changed the source"
+        return problem, "fetch the history: git fetch --unshallow (in GitHub's actions/checkout: fetch-depth: 0)"
+    return "", ""
+
+
+def _boundaries(repository: _Repository) -> Container[str]:
+    """Return the commits whose parents a shallow clone does not have."""
+    try:
+        return read_plain(repository.common / "shallow", LARGEST).decode("ascii").split()
+    except (OSError, ValueError):
+        return ()
+
+
+def tracked_files(folder: Path) -> tuple[str, ...]:
+    """Return the files and submodules below a folder that git tracks, relative to it; none if it does not tell."""
+    return tuple(sorted(_listed(git(folder, "ls-files", "-z")) or ()))
+
+
+def compare_files(
+    folder: Path, names: Iterable[str], is_used: Callable[[str], bool] = lambda _: False
+) -> Checkout | None:
+    """Compare files with the checked-out commit; None if there is none, or it has none of the files.
+
+    Contents are compared, not what the index says of them. ``names`` are relative to ``folder``, those of empty folders
+    end with a slash. ``is_used``: whether a file of the commit that is not among ``names`` is missing.
+    """
+    sent, commit = set(names), (git(folder, "rev-parse", "HEAD") or "").strip()
+    tree = (_tree(folder, commit) if commit else None) or {}
+    changed: set[str] = set()
+    submodules: dict[str, str] = {}
+    for link in filter(tree.get, tree):
+        own = os.path.lexists(folder / link / ".git")
+        inside = {name for name in sent if name.startswith(f"{link}/")} if own else set()
+        if not inside:
+            # Empty, as in a clone, or no repository: its files are not tracked.
+            sent.discard(f"{link}/")
+            continue
+        sent -= inside
+        found = _compare_submodule(folder, link, inside, is_used)
+        if found is None or found.commit != tree[link]:
+            changed.add(link)
+        else:
+            submodules[link] = found.commit
+        if found:
+            changed.update(f"{link}/{name}" for name in found.changed)
+            submodules.update({f"{link}/{name}": one for name, one in found.submodules.items()})
+    tracked = {name for name, link in tree.items() if not link}
+    if (not sent & tracked and not submodules) or not _is_read(folder, tracked):
+        return None
+    with _compared(folder, commit) as environment:
+        differ = (
+            None
+            if environment is None
+            else _listed(git(folder, *_DIFF, "--ignore-submodules=all", "--relative", "--", environment=environment))
+        )
     if differ is None:
         return None
-    parents = {str(Path(name).parent) for name in sent}
-    missing = {name for name in differ - sent if str(Path(name).parent) in parents and not (folder / name).exists()}
-    return Checkout(commit, tuple(sorted((sent - tracked) | (sent & differ) | missing)))
+    missing = {name for name in tracked - sent if is_used(name)}
+    return Checkout(commit, tuple(sorted(changed | (sent - tracked) | (sent & differ) | missing)), submodules)
 
 
-_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--name-only", "-z")
-"""Git compares a submodule in a separate process, with the configuration of that submodule."""
+def _is_read(folder: Path, names: Iterable[str]) -> bool:
+    """Whether git can read these files: all of those that a build may have, but not one of terabytes."""
+    size = 0
+    for name in names:
+        with suppress(OSError):
+            size += (folder / name).lstat().st_size
+    return size <= MOST_BYTES
+
+
+def _compare_submodule(
+    folder: Path, link: str, names: Iterable[str], is_used: Callable[[str], bool]
+) -> Checkout | None:
+    inside = folder / link
+    if top_of(inside) != inside.resolve():
+        # A link, or a folder that is not a repository of its own.
+        return None
+    return compare_files(
+        inside, [name.removeprefix(f"{link}/") for name in names], lambda name: is_used(f"{link}/{name}")
+    )
+
+
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-renames", "--name-only", "-z")
+"""Git compares a submodule in a separate process, with the configuration of that submodule, unless told to ignore it."""
+
+
+def _tree(folder: Path, commit: str) -> dict[str, str] | None:
+    """Return file → "" and submodule → its commit, for those of a commit below a folder and relative to it.
+
+    None if git does not tell: the commit may have more files than any disk.
+    """
+    rows = _listed(git(folder, "ls-tree", "-r", "-z", commit))
+    parts = (row.partition("\t") for row in rows or ())
+    # Git checks names only when it fills an index: a tree may have entries named "..".
+    found = {name: facts.split()[2] if facts.startswith(_LINK) else "" for facts, _, name in parts if is_below(name)}
+    return None if rows is None else found
 
 
 def top_of(folder: Path) -> Path | None:
@@ -109,20 +194,58 @@ def differing(top: Path, commit: str) -> set[str] | None:
 
     ``top`` is the root of the checkout. A submodule with any difference is one of the files.
     """
-    with _compared(top) as environment:
+    tracked = _listed(git(top, "ls-files", "-z"))
+    # First, because an index of too many files fills the memory.
+    then, now = _tree(top, commit), _tree(top, "HEAD")
+    if then is None or now is None or tracked is None:
+        return None
+    with _compared(top, commit) as environment:
+        if environment is None or not _is_read(top, tracked):
+            return None
+        changed = _listed(git(top, *_DIFF, "--ignore-submodules=dirty", "--", environment=environment))
+        others = _listed(git(top, "ls-files", "--others", "--exclude-standard", "-z", environment=environment))
+    if changed is None or others is None:
+        return None
+    modules = {name for tree in (then, now) for name in filter(tree.get, tree)}
+    return changed | others | (tracked - then.keys()) | {name for name in modules if _is_dirty(top / name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a folder as git sees them, relative to it.
+
+    ``others`` are neither tracked nor ignored; ``modules`` are folders, with a slash, of submodules and other
+    repositories, about which this one says nothing.
+    """
+
+    tracked: frozenset[str]
+    others: frozenset[str]
+    modules: tuple[str, ...]
+
+    def ignores(self, name: str) -> bool:
+        """Whether git ignores a file that exists."""
+        return name not in self.tracked and name not in self.others and not name.startswith(self.modules)
+
+
+def listing(folder: Path) -> Listing | None:
+    """Return what git says of the files in a folder; None if it is in no checkout with a commit, or git fails."""
+    tracked, tree = _listed(git(folder, "ls-files", "-z")), _tree(folder, "HEAD")
+    if tracked is None or tree is None:
+        return None
+    with _compared(folder, "HEAD") as environment:
         if environment is None:
             return None
-        changed = _listed(git(top, *_DIFF, commit, "--", environment=environment))
-        others = _listed(git(top, "ls-files", "--others", "--exclude-standard", "-z", environment=environment))
-        staged = _listed(git(top, "ls-files", "--stage", "-z", environment=environment))
-    if changed is None or others is None or staged is None:
+        others = _listed(git(folder, "ls-files", "--others", "--exclude-standard", "-z", environment=environment))
+    if others is None:
         return None
-    modules = [entry.partition("\t")[2] for entry in staged if entry.startswith("160000 ")]
-    return changed | others | {name for name in modules if _is_dirty(top / name)}
+    modules = [f"{name}/" for name in filter(tree.get, tree)]
+    files = {name for name, link in tree.items() if not link} | tracked
+    return Listing(frozenset(files), frozenset(others), (*modules, *(name for name in others if name.endswith("/"))))
 
 
 def _is_dirty(submodule: Path) -> bool:
-    if not (submodule / ".git").exists():
+    # Whatever its name is, which a tree has: pathlib raises an error for one that is too long.
+    if not os.path.lexists(submodule / ".git"):
         return False
     commit = (git(submodule, "rev-parse", "HEAD") or "").strip()
     # A link, or a folder that is not a repository of its own.
@@ -137,24 +260,36 @@ def clone(folder: Path, commit: str, target: Path) -> Path | None:
     """Check out a commit of the folder's repository below ``target``; return the path of ``folder`` in it.
 
     Nothing is fetched, no hook runs, and the repository and its checkout do not change. Filters run if the user's own
-    configuration names them. None if the repository does not have the commit.
+    configuration names them. Submodules come along if the checkout has their commits. None if the repository does not
+    have the commit.
     """
     repository = _repository(folder)
     if repository is None or not re.fullmatch("[0-9a-f]{40,64}", commit):
         return None
     inside = target / "source"
-    if git(target, "init", "--quiet", "--template=", f"--object-format={repository.objects}", "source") is None:
-        return None
+    inside.mkdir()
+    return inside / folder.resolve().relative_to(repository.top) if _check_out(repository, commit, inside) else None
+
+
+def _check_out(repository: _Repository, commit: str, inside: Path) -> bool:
+    if git(inside, "init", "--quiet", "--template=", f"--object-format={repository.objects}") is None:
+        return False
     information = inside / ".git" / "objects" / "info"
     information.mkdir(parents=True, exist_ok=True)
     (information / "alternates").write_bytes(os.fsencode(repository.common / "objects") + b"\n")
-    if (repository.common / "shallow").is_file():
-        shutil.copyfile(repository.common / "shallow", inside / ".git" / "shallow")
+    with suppress(OSError):
+        (inside / ".git" / "shallow").write_bytes(read_plain(repository.common / "shallow", LARGEST))
     # LFS takes files from there.
     git(inside, "config", "remote.origin.url", str(repository.top))
-    if git(inside, "checkout", "--quiet", "--detach", commit) is None:
-        return None
-    return inside / folder.resolve().relative_to(repository.top)
+    tree = _tree(inside, commit)
+    if tree is None or git(inside, "checkout", "--quiet", "--detach", commit) is None:
+        return False
+    for name, link in tree.items():
+        is_own = link and os.path.lexists(repository.top / name / ".git")
+        own = _repository(repository.top / name) if is_own else None
+        if own and own.top == repository.top / name:
+            _check_out(own, link, inside / name)
+    return True
 
 
 def origin(folder: Path) -> str:
@@ -164,23 +299,39 @@ def origin(folder: Path) -> str:
 
 
 def _repository(folder: Path) -> _Repository | None:
-    """Return the repository of a folder; None if it is in none, or in one with another work tree."""
+    """Return the repository of a folder; None if it is in none, or in one of another work tree."""
     options = ("--show-object-format", "--show-toplevel", "--git-dir", "--git-common-dir")
     lines = (git(folder, "rev-parse", "--path-format=absolute", *options) or "").splitlines()
     if len(lines) != len(options):
         return None
     top, git_dir, common = (Path(line).resolve() for line in lines[1:])
-    if not folder.resolve().is_relative_to(top) or not (top / ".git").exists():
+    if not folder.resolve().is_relative_to(top) or not (top / ".git").exists() or not _is_own(top, git_dir, common):
         return None
     return _Repository(top, git_dir, common, lines[0])
 
 
-@contextmanager
-def _compared(folder: Path) -> Iterator[Mapping[str, str] | None]:
-    """Yield the environment in which git compares a folder's files with a configuration that names no program.
+def _is_own(top: Path, git_dir: Path, common: Path) -> bool:
+    """Whether a repository knows the work tree: ``.git`` of a checkout may name any repository of this user.
 
-    Git reads objects and the index from the repository, and everything else from a temporary folder. The user's own
-    configuration is used: it has the filter of LFS. Yields None if the folder is not in a checkout.
+    That of a second work tree names it in ``gitdir``, that of a submodule in ``core.worktree``.
+    """
+    here = top / ".git"
+    if git_dir == here == common:
+        return not any(leads_out(here / name, top) for name in ("HEAD", "objects", "packed-refs", "refs"))
+    if git_dir.parent == common / "worktrees":
+        with suppress(OSError):
+            return bool((git_dir / os.fsdecode(read_plain(git_dir / "gitdir", 4096)).strip()).resolve() == here)
+    place = git(top, "config", "--file", str(git_dir / "config"), "--no-includes", "--get", "core.worktree")
+    return git_dir == common and bool(place) and (git_dir / str(place).strip()).resolve() == top
+
+
+@contextmanager
+def _compared(folder: Path, commit: str) -> Iterator[Mapping[str, str] | None]:
+    """Yield the environment in which git compares a folder's files with a commit, by a configuration that names no program.
+
+    Git reads objects from the repository, and everything else from a temporary folder. Its index is that of the commit,
+    so that no flag and no time in the checkout's index hides a change. The user's own configuration is used: it has the
+    filter of LFS. Yields None if the folder is not in a checkout, or it does not have the commit.
     """
     repository = _repository(folder)
     if repository is None:
@@ -192,12 +343,15 @@ def _compared(folder: Path) -> Iterator[Mapping[str, str] | None]:
         if (repository.common / "info").is_dir():
             # Ignore patterns and attributes.
             (Path(common) / "info").symlink_to(repository.common / "info")
-        yield {
+        environment = {
             "GIT_DIR": str(repository.git_dir),
             "GIT_COMMON_DIR": common,
             "GIT_OBJECT_DIRECTORY": str(repository.common / "objects"),
             "GIT_WORK_TREE": str(repository.top),
+            "GIT_INDEX_FILE": str(Path(common) / "index"),
         }
+        known = (git(folder, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}") or "").strip()
+        yield environment if known and git(folder, "read-tree", known, environment=environment) is not None else None
 
 
 def _configuration(repository: _Repository) -> str:
@@ -210,23 +364,3 @@ def _configuration(repository: _Repository) -> str:
     ]
     extensions = ["[extensions]", f"\tobjectFormat = {repository.objects}"]
     return "\n".join(["[core]", "\trepositoryFormatVersion = 1", "\tbare = false", *settings, *extensions, ""])
-
-
-def git(folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """Run git in a folder and return its output; None if it fails or is not installed.
-
-    For commands that only read objects and references. Commands that read files need the environment of `_compared`.
-    """
-    inherited = {name: value for name, value in os.environ.items() if name not in _OVERRIDES}
-    try:
-        done = subprocess.run(
-            ["git", *_FIXED, "-C", str(folder), *words],
-            env={**inherited, **_QUIET, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return os.fsdecode(done.stdout) if done.returncode == 0 else None

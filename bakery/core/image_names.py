@@ -9,8 +9,12 @@ from functools import cache
 _OWN, _LIBRARY = "docker.io/", "library/"
 """What Docker puts in front of names that have no registry, and of those that have no owner."""
 
-_MANYLINUX = re.compile(r"(?P<family>manylinux(?:_2_[0-9]+|1|2010|2014)|musllinux_1_[0-9]+)(?:_(?P<rest>.+))?")
-_CUDA = re.compile(r"(?:(?P<machine>.+)_)?cuda(?P<major>[0-9]+)_(?P<minor>[0-9]+)")
+_MANYLINUX = re.compile(
+    r"(?P<family>manylinux(?:_2_[0-9]+|1|2010|2014)|musllinux_1_[0-9]+)"
+    r"(?:_(?P<machine>x86_64|i686|aarch64|ppc64le|s390x|armv7l|riscv64|loongarch64))?"
+    r"(?:_cuda(?P<major>[0-9]+)_(?P<minor>[0-9]+))?"
+    r"(?P<variant>[._-].+)?"
+)
 _DATED = re.compile(r"(20[0-9]{2})\.([0-9]{2})\.([0-9]{2})-[0-9]+")
 _RELEASE = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)-")
 
@@ -26,6 +30,7 @@ class ImageName:
     pinned: bool  # a digest follows the name
     family: str  # ``manylinux_2_28``, ``musllinux_1_2``
     machine: str  # ``x86_64``
+    variant: str  # what follows in an image that was made from one of the family: ``-hdf5``
     cuda: str  # the CUDA release that the image has, according to its name
 
     @property
@@ -67,9 +72,8 @@ def parse(ref: str) -> ImageName:
     path, _, last = text.rpartition("/")
     name, _, tag = last.partition(":")
     match = _MANYLINUX.fullmatch(name)
-    family, machine, cuda = (match["family"], match["rest"] or "", "") if match else ("", "", "")
-    if inside := _CUDA.fullmatch(machine):
-        machine, cuda = inside["machine"] or "", f"{inside['major']}.{inside['minor']}"
+    family, machine, variant = ((match[key] or "") for key in ("family", "machine", "variant")) if match else ("",) * 3
+    cuda = f"{match['major']}.{match['minor']}" if match and match["major"] else ""
     if f"/{path}/{name}".endswith("/nvidia/cuda") and (release := _RELEASE.match(tag)):
         cuda = release[1]
-    return ImageName(text, path, name, tag, bool(digest), family, machine, cuda)
+    return ImageName(text, path, name, tag, bool(digest), family, machine, variant, cuda)

@@ -74,7 +74,7 @@ class Kind(StrEnum):
     TEST = "test"
     MATERIALS = "materials"
     COMPILER_CACHE = "compiler-cache"
-    MODULE = "module"
+    OTHER = "other"
 
 
 INGREDIENTS = "ingredients"
@@ -177,7 +177,7 @@ TARGET_KINDS: dict[Kind, TargetKind] = {
         writes_cache=False,
         reads_wheel_cache=True,
     ),
-    Kind.MODULE: TargetKind("module", "A compiled IREE module", frozenset()),
+    Kind.OTHER: TargetKind("other", "What a plugin builds with a bake file of its own", frozenset()),
 }
 """Everything that differs between kinds of targets."""
 

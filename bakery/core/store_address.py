@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.core.addresses import hidden
 from bakery.core.errors import UsageError
+from bakery.core.text import is_line
 
 VARIABLE = "BAKERY_COMPILER_CACHE"
 READ_ONLY = f"{VARIABLE}_READ_ONLY"
@@ -27,7 +29,7 @@ class StoreAddress:
     """The address of a store, without its password.
 
     Attributes:
-        text: as it was written.
+        text: as it was written, without the user, who may be a token.
         host: for S3, that of the endpoint; empty for Amazon's.
         path: without slashes at its ends; for Redis, the number of the database and a prefix of keys.
         bucket: of S3.
@@ -69,14 +71,20 @@ def parse_place(text: str) -> StoreAddress | Path:
         parts = urllib.parse.urlsplit(text)
         port = parts.port
         query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-    except ValueError as error:
-        raise _wrong(str(error), f"write an address such as {_EXAMPLES}") from error
+        if "@" in "".join((parts.fragment, *query)):
+            raise ValueError
+    except ValueError:
+        # Its text may have a part of a password.
+        raise _wrong(
+            "its port, or what stands after ? or #, is malformed", f"write an address such as {_EXAMPLES}"
+        ) from None
+    text, written = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), text
     if parts.password is not None:
         raise _wrong("it has a password, which logs and lists of processes would show", f"put it into {PASSWORD}")
     unknown = sorted(set(query) - ({"endpoint", "region"} if scheme == "s3" else set()))
     if unknown or parts.fragment:
         raise _wrong(f"it has the unknown part {(unknown or [parts.fragment])[0]!r}", f"see {_EXAMPLES}")
-    if not parts.hostname or not _TEXT.fullmatch(text) or not _PATH.fullmatch(parts.path):
+    if not parts.hostname or not _TEXT.fullmatch(written) or not _PATH.fullmatch(parts.path):
         raise _wrong("it has no host, or characters that it must not have", f"see {_EXAMPLES}")
     path, user = parts.path.strip("/"), urllib.parse.unquote(parts.username or "")
     if scheme == "s3":
@@ -98,21 +106,34 @@ def _bucket(text: str, bucket: str, path: str, user: str, query: Mapping[str, st
     try:
         parts = urllib.parse.urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
         port = parts.port
-    except ValueError as error:
-        raise _wrong(f"its endpoint: {error}", "write endpoint=https://HOST:PORT") from error
+    except ValueError:
+        raise _wrong("its endpoint has a malformed port", "write endpoint=https://HOST:PORT") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or "@" in parts.netloc:
-        raise _wrong(f"its endpoint is {endpoint!r}", "write endpoint=https://HOST:PORT")
+        raise _wrong(f"its endpoint is {hidden(endpoint)!r}", "write endpoint=https://HOST:PORT")
     secure = parts.scheme == "https"
     port = port or (443 if secure else 80)
     return StoreAddress(text, "s3", parts.hostname, port, path, user, bucket, region or "us-east-1", secure)
 
 
 def credentials(address: StoreAddress, environ: Mapping[str, str]) -> Credentials:
-    """Return the credentials of a store from the environment: Bakery's variables, or for S3 also those of Amazon's."""
-    user, password = address.user or environ.get(USER, ""), environ.get(PASSWORD, "")
+    """Return the credentials of a store from the environment: Bakery's variables, or for S3 also those of Amazon's.
+
+    Raises UsageError, without the value, if one has control characters.
+    """
+
+    def read(name: str) -> str:
+        # As the shell's $(…) does: a file with a password ends in a line break.
+        value = environ.get(name, "").rstrip("\r\n")
+        if not is_line(value):
+            raise UsageError(
+                f"{name}: expected one line without control characters", hint="set it again; it is not shown"
+            )
+        return value
+
+    user, password = address.user or read(USER), read(PASSWORD)
     if address.scheme == "s3" and not password:
         names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-        return Credentials(*(environ.get(name, "") for name in names))
+        return Credentials(*map(read, names))
     return Credentials(user, password)
 
 

@@ -6,13 +6,6 @@ import base64
 from typing import Protocol
 
 
-def printable(text: str, keep: str = "") -> str:
-    """Return ``text`` with unprintable characters escaped, except those in ``keep``: it must not control the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in keep else ascii(char)[1:-1] for char in text)
-
-
 def size_text(size: float) -> str:
     """Return a size in bytes for people: ``10.74 GB``, ``1.2 MB`` or ``340 kB``."""
     if size >= 1e9:

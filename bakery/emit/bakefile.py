@@ -12,7 +12,8 @@ from bakery.emit.quoting import aligned, block, comment, hcl_list, hcl_string, h
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.plan.options import Override, Variable
-from bakery.plan.values import Json
+from bakery.plan.values import Json, Ref, Value
+from bakery.toolchains.program_mounts import GIT_CHECKOUT, GIT_CONTEXTS
 
 _LISTS = ("tags", "cache-from", "cache-to")
 _FLAGS = ("no-cache", "pull")
@@ -143,16 +144,23 @@ def _common(plan: Plan) -> list[str]:
     env = [
         f'{{ type = "env", id = "{item.name}", env = {hcl_string(item.env)} }},' for item in plan.secrets if item.env
     ]
-    args = aligned((name, hcl_value(value)) for name, value in plan.args.items())
+    own: dict[str, Value] = {GIT_CHECKOUT: (Ref(GIT_CHECKOUT),)} if reads_git(plan) else {}
+    args = aligned((name, hcl_value(value)) for name, value in {**plan.args, **own}.items())
     body = [
         *aligned([("context", hcl_string(plan.context)), ("dockerfile", hcl_string(plan.dockerfile))]),
         *(["args = {", *indent(args), "}"] if args else []),
+        *(["contexts = {", *indent(aligned(GIT_CONTEXTS.items())), "}"] if reads_git(plan) else []),
         *comment("Without a file there is no secret; steps then trust what the image trusts."),
         *(["secret = concat([", *indent(env), "], ["] if env else ["secret = ["]),
         *indent(files),
         "])" if env else "]",
     ]
     return block('target "_common"', body)
+
+
+def reads_git(plan: Plan) -> bool:
+    """Return whether steps of a plan may ask for the checkout's repository."""
+    return any(stage.name in GIT_CONTEXTS for stage in plan.stages)
 
 
 def _kind(plan: Plan, kind: Kind) -> list[str]:
@@ -239,6 +247,9 @@ def _attributes(plan: Plan, target: Target) -> dict[str, Json]:
         "platforms": [cell.platform],
         "output": [_output(target, values["DEST"])],
     }
+    if reads_git(plan):
+        attributes["args"] = {**plan.args_of(cell), GIT_CHECKOUT: values[GIT_CHECKOUT]}
+        attributes["contexts"] = {name: values[variable] for name, variable in GIT_CONTEXTS.items() if values[variable]}
     if kind.exporter == "docker":
         attributes["tags"] = [f"{plan.recipe}:{target.kind.value}-{cell.id}"]
     secrets: list[Json] = [{"id": item.name, "env": item.env} for item in plan.secrets if item.env]

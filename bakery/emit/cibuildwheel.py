@@ -123,8 +123,9 @@ def _lines(options: Options) -> list[str]:
 
 
 def _images(plan: Plan, cells: tuple[Cell, ...]) -> list[str]:
-    """Return the lines of the images for Linux: the recipe's base, or PyPA's image."""
-    lines = []
+    """Return the lines of the containers for Linux: on the recipe's base, or PyPA's image."""
+    # By default, cibuildwheel mounts the machine's / into the container.
+    lines = ['container-engine = "docker; disable_host_mount: true"'] if any(cell.images for cell in cells) else []
     for platform in ("linux/amd64", "linux/arm64"):
         # A Debian image has a suite, and cibuildwheel cannot use it.
         if first := next((cell for cell in cells if cell.platform == platform), None):

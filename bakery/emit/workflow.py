@@ -11,18 +11,20 @@ refused unless it is an `Expression`. Steps get text of recipes by ``env:`` only
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from bakery.core.errors import PlanError
 from bakery.core.names import SYSTEMS, CacheBackend, Kind
 from bakery.emit.quoting import unicode_escape
 from bakery.plan.model import Plan
-from bakery.plan.options import Ci
+from bakery.plan.options import Ci, Repository
 from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.disk_space import cached, disk
 from bakery.toolchains.facts import action, cache_service, runner_disk
@@ -53,22 +55,22 @@ class Yaml(str):
     __slots__ = ()
 
 
-def render(template: str, **values: object) -> str:
+def render(template: str, values: Mapping[str, object], package: str = "bakery") -> str:
     """Return the text of a workflow.
 
     Args:
-        template: the path of the skeleton in the package ``bakery``.
+        template: the path of the skeleton in ``package``; it may include those of the package ``bakery``.
 
     Raises:
         PlanError: a value has text that GitHub would evaluate.
     """
-    return _environment().get_template(template).render(values)
+    return _environment(package).get_template(template).render(values)
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     # Imported here, because most commands write no workflow.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         block_start_string="<%",
@@ -82,7 +84,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
         finalize=_written,
-        loader=PackageLoader("bakery", "."),
+        loader=ChoiceLoader([PackageLoader(name, ".") for name in dict.fromkeys((package, "bakery"))]),
     )
     environment.filters.update(flow=_flow, comment=_comment)
     environment.globals.update(action=_action, python=PYTHON)
@@ -138,11 +140,24 @@ def _action(repository: str, folder: str = "") -> Yaml:
     return Yaml(f"{repository}{folder}@{row.commit} # {row.version}")
 
 
+_FOUND = ("bakery.toml", "pyproject.toml")
+"""Files whose recipes are found by name."""
+
 MARGIN = 15
 """Minutes between the end of bakery and the end of its job: time to keep what is finished."""
 
 
-def workflow(plan: Plan, ci: Ci) -> str:
+def in_folder(repository: Repository, workflow_file: str) -> dict[str, object]:
+    """Return what the skeletons need to know of the repository; ``workflow_file`` is the one at its top."""
+    folder = re.sub(r"[*?+!\[\]\\]", r"\\\g<0>", repository.folder)
+    return {
+        "repository": repository,
+        "paths": [f"{folder}/**", repository.named(workflow_file)] if folder else (),
+        "within": f" in {repository.folder}" if folder else "",
+    }
+
+
+def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
     """Return the text of the workflow.
 
     Raises:
@@ -150,38 +165,62 @@ def workflow(plan: Plan, ci: Ci) -> str:
     """
     jobs = job_groups([plan], ci.max_jobs)
     others = job_groups([part for system in SYSTEMS[1:] if (part := plan.for_system(system)).cells], ci.max_jobs)
+    name = f"{plan.recipe}.{repository.slug}".rstrip(".")
+    compiler_key = f"compiler-cache-{name}-${{{{ matrix.job }}}}-"
     secrets = [secret.env for secret in plan.secrets_for((Kind.WHEEL, Kind.TEST)) if secret.env]
-    with_cibuildwheel = Requirement(ci.install)
-    with_cibuildwheel.extras.add("cibuildwheel")
     return render(
         "emit/templates/wheels.yml.j2",
-        source=plan.source_file,
-        title=f"wheels of {plan.recipe}",
-        recipe=plan.recipe,
-        output=plan.output,
-        ci=ci,
-        margin=MARGIN,
-        linux_jobs=_rows(jobs, ci),
-        other_jobs=_rows(others, ci),
-        has_other_systems=bool(plan.cibuildwheel_cells),
-        secrets={name: Expression(f"${{{{ secrets.{name} }}}}") for name in secrets},
-        # The workflow is committed, so it grants what the recipe needs: a pull request cannot ask for more.
-        # It sets the layer cache itself.
-        grants=[want for want in plan.required_grants if not want.startswith("cache=")],
-        cache=ci.cache or _fitting_cache(plan),
-        # Without GitHub's cache for layers, there is none for compilers, either.
-        compiles=ci.cache != CacheBackend.NONE and not ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds,
-        # Its address has no quotes.
-        store=Expression(
-            f"${{{{ github.ref_type == 'tag' && runner.temp || '{ci.compiler_cache}' }}}}"
-            "${{ github.ref_type == 'tag' && '/bakery/compiler-cache' || '' }}"
-        )
-        if ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds
-        else "",
-        frees_disk=_is_tight(ci, jobs) if ci.free_disk is None else ci.free_disk,
-        has_local_versions=any(naming.local for naming in plan.audit.namings),
-        cibuildwheel_requirement=str(with_cibuildwheel),
+        dict(
+            source=plan.source_file,
+            title=f"wheels of {plan.recipe}",
+            recipe=_reference(plan),
+            output=plan.output,
+            artifact=posixpath.normpath(posixpath.join(repository.folder, plan.output)),
+            **in_folder(repository, plan.workflow),
+            # The version may come from a tag, and SOURCE_DATE_EPOCH is that of the commit that last changed the source.
+            history=bool(plan.source_context.folder),
+            cache_key=Expression("${{ github.repository }}" + f"/{repository.slug}" * bool(repository.folder)),
+            ci=ci,
+            margin=MARGIN,
+            linux_jobs=_rows(jobs, ci),
+            other_jobs=_rows(others, ci),
+            has_other_systems=bool(plan.cibuildwheel_cells),
+            secrets={name: Expression(f"${{{{ secrets.{name} }}}}") for name in secrets},
+            # The workflow is committed, so it grants what the recipe needs: a pull request cannot ask for more.
+            # It sets the layer cache itself.
+            grants=[want for want in (*plan.required_grants, *plan.foreign) if not want.startswith("cache=")],
+            cache=ci.cache or _fitting_cache(plan),
+            # Without GitHub's cache for layers, there is none for compilers, either.
+            compiles=ci.cache != CacheBackend.NONE and not ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds,
+            compiler_key=Expression(compiler_key),
+            compiler_run_key=Expression(f"{compiler_key}${{{{ github.run_id }}}}-${{{{ github.run_attempt }}}}"),
+            # Its address has no quotes.
+            store=Expression(
+                f"${{{{ github.ref_type == 'tag' && runner.temp || '{ci.compiler_cache}' }}}}"
+                "${{ github.ref_type == 'tag' && '/bakery/compiler-cache' || '' }}"
+            )
+            if ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds
+            else "",
+            frees_disk=_is_tight(ci, jobs) if ci.free_disk is None else ci.free_disk,
+            has_local_versions=any(naming.local for naming in plan.audit.namings),
+            install_with_cibuildwheel=tuple(map(_with_cibuildwheel, ci.install)),
+        ),
     )
+
+
+def _with_cibuildwheel(requirement: str) -> str:
+    """Return the requirement of Bakery with the extra for cibuildwheel; others as they are."""
+    wanted = Requirement(requirement)
+    if canonicalize_name(wanted.name) != "wheel-bakery":
+        return requirement
+    wanted.extras.add("cibuildwheel")
+    return str(wanted)
+
+
+def _reference(plan: Plan) -> str:
+    """Return what names the recipe in its project: its name, or the file that is only found by its name."""
+    file = plan.source_file
+    return file if file.endswith(".toml") and posixpath.basename(file) not in _FOUND else plan.recipe
 
 
 def _rows(jobs: Sequence[CellGroup], ci: Ci) -> list[dict[str, str]]:

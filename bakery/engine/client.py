@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from bakery.core.environment import for_tool
 from bakery.core.errors import EngineError
 from bakery.plan.values import Json
+from wheel_audit.readers import json_of
 
 if TYPE_CHECKING:
     from python_on_whales import DockerClient
@@ -81,7 +83,7 @@ class Engine:
         try:
             done = subprocess.run(
                 [self._program(), *words],
-                env=dict(self.environment),
+                env=for_tool(self.environment),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 encoding="utf-8",
@@ -120,7 +122,7 @@ class Engine:
         try:
             return subprocess.Popen(
                 [self._program(), *words],
-                env=dict(self.environment),
+                env=for_tool(self.environment),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -169,12 +171,12 @@ class Engine:
 
     def has_image(self, name: str) -> bool:
         """Whether the engine has an image of that name. Raises EngineError if it does not answer."""
-        from python_on_whales.exceptions import DockerException
-
         try:
-            return self._client().image.exists(name)
-        except (DockerException, OSError) as error:
-            raise EngineError("the engine does not answer", hint=DOCTOR, details=str(error).splitlines()) from error
+            return bool(self.run("image", "inspect", "--format", "{{.Id}}", name))
+        except ClientError as error:
+            if "no such image" in error.reason.lower():
+                return False
+            raise EngineError("the engine does not answer", hint=DOCTOR, details=[error.reason]) from error
 
     def bake_offers(self, flag: str) -> bool:
         """Whether ``docker buildx bake`` lists a flag in its help. Builds from source have no usable version."""
@@ -188,7 +190,7 @@ class Engine:
         return program
 
     def _client(self) -> DockerClient:
-        """Return python-on-whales' client. It runs docker with the environment of this process."""
+        """Return python-on-whales' client, which knows docker's flags; `run` and `start` run docker."""
         from python_on_whales import DockerClient
 
         get = self.environment.get
@@ -217,7 +219,7 @@ def _reason(stderr: str) -> str:
 
 def _parse(output: str) -> dict[str, Json]:
     try:
-        document: Json = json.loads(output)
+        document: Json = json_of(output)
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}

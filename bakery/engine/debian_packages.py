@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -18,10 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.core.environment import for_tool
 from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
-from bakery.core.files import file_sha256
 from bakery.engine.paths import EnginePaths
+from wheel_audit.plain_files import file_sha256
 
 Progress = Callable[[str], None]
 
@@ -226,7 +226,7 @@ def _run(command: Sequence[str], cwd: Path | None = None, timeout_s: float = APT
             text=True,
             check=False,
             timeout=timeout_s,
-            env=os.environ | {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"},
+            env=for_tool(more={"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"cannot run {command[0]}: {error}") from error

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from bakery.core.environment import for_tool
 from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
 from bakery.core.names import MACHINES
@@ -278,7 +279,7 @@ def _arguments(tool: Path, arch: str, sources: Path, tree: Path) -> list[str]:
 
 def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int) -> None:
     """Run mmdebstrap from its private folder. Raises UnavailableError if it fails or exceeds MAKE_TIMEOUT_S."""
-    env = os.environ | {
+    variables = {
         "PATH": f"{tool / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
         "TMPDIR": str(scratch),
         "SOURCE_DATE_EPOCH": str(epoch),
@@ -288,7 +289,7 @@ def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int)
         done = subprocess.run(
             # coreutils' timeout ends the whole group by a signal that mmdebstrap unmounts its file systems at.
             ["timeout", "--kill-after=60", str(MAKE_TIMEOUT_S), "mmdebstrap", *arguments],
-            env=env,
+            env=for_tool(more=variables),
             cwd=scratch,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -6,14 +6,21 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from bakery.core.errors import EngineError
 from bakery.engine import private_engine
 from bakery.engine.client import ClientError, Engine
+from bakery.engine.paths import engine_paths
+from wheel_audit.readers import read_json
 
 MINIMUM_BUILDX = (0, 19)
 HINT = f"`wheel-bakery engine up` sets up a private engine; or {private_engine.REQUIREMENT}"
+_CHOSEN_HINT = (
+    "start that engine, or choose another one: unset DOCKER_HOST and DOCKER_CONTEXT (`docker context use default`); "
+    "`wheel-bakery engine up` sets up a private one where there is none"
+)
 CLIENT_TIMEOUT_S = 30.0
 
 
@@ -33,7 +40,8 @@ class EngineAddress:
 def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_TIMEOUT_S) -> EngineAddress:
     """Return the engine to use: the user's if it answers and its client has buildx, otherwise a running private one.
 
-    Each call of the client may take ``timeout_s``. Raises EngineError with what was tried if no engine can bake.
+    Each call of the client may take ``timeout_s``. Raises EngineError with what was tried if no engine can bake, and if the
+    user chose an engine (`chosen`) that cannot: no other one takes its place.
     """
     env = dict(os.environ if environ is None else environ)
     private = private_engine.status(env)
@@ -43,11 +51,43 @@ def find(environ: Mapping[str, str] | None = None, *, timeout_s: float = CLIENT_
     try:
         version, buildx = _versions(env, timeout_s)
     except ClientError as error:
+        if choice := chosen(env):
+            raise EngineError(f"{choice}, and it cannot bake", hint=_CHOSEN_HINT, details=[error.reason]) from error
         if private is None:
             details = [f"docker: {error.reason}", "private engine: not running"]
             raise EngineError("no engine that can bake", hint=HINT, details=details) from error
         return _private(private, env)
     return EngineAddress("user", env.get("DOCKER_HOST", ""), version, buildx, {})
+
+
+def chosen(environ: Mapping[str, str]) -> str:
+    """Return how the user chose an engine other than the machine's default and the private one; empty if they did not."""
+    host = environ.get("DOCKER_HOST")
+    if host and host != f"unix://{engine_paths(environ).socket}":
+        return f"DOCKER_HOST is {host}"
+    if host:
+        # The client prefers it to a context.
+        return ""
+    if context := environ.get("DOCKER_CONTEXT"):
+        return f"DOCKER_CONTEXT is {context}"
+    folder = environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/")) / ".docker"
+    try:
+        context = read_json(Path(folder) / "config.json", follow=True).get("currentContext")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return f"the current docker context is {context}" if context and context != "default" else ""
+
+
+def require_builder(environ: Mapping[str, str], name: str) -> None:
+    """Raise EngineError if buildx has no builder of a name. ``environ``: of a client that reaches the engine."""
+    try:
+        Engine(environ).run("buildx", "inspect", name)
+    except ClientError as error:
+        raise EngineError(
+            f"buildx has no builder {name!r} that can bake",
+            hint="`docker buildx ls` lists the builders; BUILDX_BUILDER and --builder choose one",
+            details=[error.reason],
+        ) from error
 
 
 def find_client(environ: Mapping[str, str], *, timeout_s: float = CLIENT_TIMEOUT_S) -> dict[str, str]:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from bakery.core.addresses import without_credentials
 from bakery.core.errors import BakeryError, EngineError, UnavailableError
 from bakery.core.names import CA_VARIABLES
 from bakery.engine import debian_packages, package_index
@@ -114,10 +115,15 @@ def _with_details(error: BakeryError) -> str:
 
 
 def current_builder(client: Engine) -> Builder:
-    """Return the current builder. Raises EngineError if buildx does not answer, or has none."""
+    """Return the builder that bakes use. Raises EngineError if buildx does not answer, or has none."""
+    key, value = ("Name", name) if (name := client.environment.get("BUILDX_BUILDER")) else ("Current", True)
     for document in client.builders(timeout_s=CLIENT_S):
-        if document.get("Current") is True:
+        if document.get(key) == value:
             return parse_builder(document)
+    if name:
+        raise EngineError(
+            f"BUILDX_BUILDER is {name}, and buildx has no such builder", hint="`docker buildx ls` lists them"
+        )
     raise EngineError("buildx has no current builder")
 
 
@@ -135,7 +141,11 @@ def _list(value: Json) -> Sequence[Json]:
 
 
 def _builder(facts: Facts) -> Answer:
-    builder = facts.wait(facts.builder)
+    facts.wait(facts.engine)
+    try:
+        builder = facts.wait(facts.builder)
+    except EngineError as error:
+        return Answer(State.FAIL, _with_details(error), error.hint)
     text = f"{builder.name}, driver {builder.driver}: {', '.join(builder.platforms) or 'no platform known yet'}"
     if builder.faults:
         advice = "choose another one: `docker buildx use default`"
@@ -250,7 +260,7 @@ def _mirror(facts: Facts) -> Answer:
         mirror = debian_packages.configured_mirror(suite, CLIENT_S)
     except UnavailableError as error:
         return Answer(State.WARN, error.message, error.hint) if suite else Answer(State.SKIP, error.message)
-    return Answer(State.OK, f"{suite} from {package_index.without_credentials(mirror.main)}")
+    return Answer(State.OK, f"{suite} from {without_credentials(mirror.main)}")
 
 
 def _certificates(facts: Facts) -> Answer:

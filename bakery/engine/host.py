@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from bakery.core.environment import for_tool
 from bakery.core.errors import EngineError
 from bakery.engine.debian_packages import Progress
 
@@ -35,7 +36,13 @@ def run_tool(command: Sequence[str]) -> list[str] | None:
     """Run a system tool. Return None if it succeeds, otherwise the lines of its error output."""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            command,
+            env=for_tool(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         return [str(error)]

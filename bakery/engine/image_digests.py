@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import urllib.parse
 from collections.abc import Mapping
 from functools import cached_property
@@ -12,6 +11,7 @@ from bakery.core.image_names import familiar
 from bakery.engine.client import Engine
 from bakery.engine.discover import find
 from bakery.plan.values import Json
+from wheel_audit.readers import json_of
 
 PROVENANCE = {"BUILDX_METADATA_PROVENANCE": "min"}
 """Makes buildx write the materials of each target into its metadata file."""
@@ -83,4 +83,4 @@ def offered(environment: Mapping[str, str], name: str) -> str:
     """Return the digest that a registry has for a name, which may itself contain one; empty if it has none."""
     words = ["buildx", "imagetools", "inspect", "--format", "{{json .Manifest}}", name]
     output = Engine(environment).run_or_empty(*words)
-    return str(json.loads(output).get("digest", "")) if output else ""
+    return str(json_of(output).get("digest", "")) if output else ""

@@ -15,6 +15,9 @@ from pathlib import Path
 EVERY_S = 1.0
 """Seconds between two measurements."""
 
+_FIRST = 8
+"""Processes of a step that are read: its shell, and programs that the shell started."""
+
 _GROUPS = ("memory/docker/buildkit/*", "docker/buildkit/*", "system.slice/system.slice:docker:*")
 """The groups of steps below the mount point: version 1, version 2 with Docker's driver cgroupfs, and version 2 with
 systemd (moby#45796)."""
@@ -51,13 +54,19 @@ class Peaks:
             yield from (path for path in self._root.glob(pattern) if path.is_dir())
 
     def _environment(self, group: Path) -> dict[str, str]:
-        """Return the environment of a step's first process; empty if it cannot be read."""
-        with contextlib.suppress(OSError, IndexError):
-            process = (group / "cgroup.procs").read_text().split()[0]
-            words = (self._processes / process / "environ").read_bytes().split(b"\0")
-            pairs = (word.decode(errors="replace").partition("=") for word in words)
-            return {name: value for name, _, value in pairs}
-        return {}
+        """Return the environment of a step; empty if it cannot be read.
+
+        A step that runs again with the repository gets SOURCE_DATE_EPOCH as no build argument: its programs have it, its
+        first process does not.
+        """
+        environment: dict[str, str] = {}
+        with contextlib.suppress(OSError):
+            for process in (group / "cgroup.procs").read_text().split()[:_FIRST]:
+                with contextlib.suppress(OSError):
+                    words = (self._processes / process / "environ").read_bytes().split(b"\0")
+                    pairs = (word.decode(errors="replace").partition("=") for word in words)
+                    environment = {name: value for name, _, value in pairs} | environment
+        return environment
 
 
 def _anonymous(group: Path) -> int:

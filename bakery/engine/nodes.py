@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ from functools import partial
 
 from bakery.core.errors import EngineError
 from bakery.engine.client import ClientError, Engine
+from wheel_audit.readers import json_of
 
 PREFIX = "bakery-"
 """Prefix of the names of bakery's builders in buildx."""
@@ -152,7 +152,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _is_same(fields: Mapping[str, str], node: Node) -> bool:
-    options = {key: json.loads(value) for key, value in _OPTION.findall(fields.get("Driver Options", ""))}
+    options = {key: json_of(value) for key, value in _OPTION.findall(fields.get("Driver Options", ""))}
     # A pod's endpoint is what the driver makes of its name.
     is_there = node.driver == "kubernetes" or not node.endpoint or fields.get("Endpoint") == node.endpoint
     return fields.get("Driver") == node.driver and options == dict(node.options) and is_there

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bakery.core.files import add_to_tar, file_sha256
+from bakery.core.files import add_to_tar
 from bakery.plan.values import Json
+from wheel_audit.plain_files import file_sha256
+from wheel_audit.readers import json_of
 
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 # Uncompressed, so that no compressor's version decides the digest.
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
+_LARGEST = 1 << 20
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -76,7 +79,7 @@ def read_name(image: Path) -> str:
         member = archive.extractfile("manifest.json")
         if member is None:
             raise ValueError(f"{image} has no manifest.json")
-        return str(json.load(member)[0]["RepoTags"][0])
+        return str(json_of(member.read(_LARGEST))[0]["RepoTags"][0])
 
 
 def _platform(arch: str) -> dict[str, Json]:

@@ -6,8 +6,7 @@ A node queries registries, not the engine of this machine. The client reads a na
 
 from __future__ import annotations
 
-import json
-import shutil
+import re
 import tarfile
 import tempfile
 from collections.abc import Mapping
@@ -16,15 +15,23 @@ from pathlib import Path
 
 from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
+from bakery.core.files import tar_members
+from bakery.core.inside import MOST_NAMES, Inside, relative
 from bakery.engine import image_digests
 from bakery.engine.client import ClientError, Engine
 from bakery.engine.debian_rootfs import in_registry
 from bakery.plan.values import Json
+from wheel_audit.plain_files import open_plain
+from wheel_audit.readers import read_json
 
 SAVE_S = 900.0
 """Seconds that exporting an image may take."""
 
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LARGEST, _MOST = 4 << 20, 1000
+"""Bytes of an index, and images that it names, with those of indexes in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +82,27 @@ class Layouts:
             words = ["image", "save", "--platform", platform, "--output", str(tar), name]
             try:
                 Engine(self._environment).run(*words, timeout_s=SAVE_S)
-                with tarfile.open(tar, "r:") as archive:
-                    archive.extractall(layout, filter="data")
-            except (ClientError, tarfile.TarError) as error:
+                with open_plain(tar) as file:
+                    for member, content in tar_members(file, MOST_NAMES):
+                        # Links are of an older format, beside the layout.
+                        if content:
+                            layout.mkdir(exist_ok=True)
+                            Inside(layout).write(relative(member.name), content)
+            except (ClientError, tarfile.TarError, OSError) as error:
                 hint = "push it to a registry that the nodes reach"
                 raise UnavailableError(f"cannot export {name} from the engine: {error}", hint=hint) from error
             _manifest(layout, platform)
-            shutil.move(layout, final)
+            layout.rename(final)
 
 
 def _manifest(folder: Path, platform: str) -> str:
     """Return the digest of the manifest for a platform in a layout. Raises UnavailableError if it has none."""
     try:
         queue = _descriptors(folder / "index.json")
-        while queue:
-            item = queue.pop(0)
+        for item in queue:
             digest = str(item["digest"])
+            if not _DIGEST.fullmatch(digest) or len(queue) > _MOST:
+                raise ValueError(f"{digest[:80]} is no digest, or there are more than {_MOST} images")
             if item.get("mediaType") in _INDEXES:
                 queue += _descriptors(folder / "blobs" / digest.replace(":", "/"))
                 continue
@@ -104,5 +116,5 @@ def _manifest(folder: Path, platform: str) -> str:
 
 def _descriptors(path: Path) -> list[dict[str, Json]]:
     """Return the descriptors in an index."""
-    manifests: list[dict[str, Json]] = json.loads(path.read_bytes())["manifests"]
+    manifests: list[dict[str, Json]] = read_json(path, _LARGEST)["manifests"]
     return manifests

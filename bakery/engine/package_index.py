@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import ssl
@@ -10,20 +11,33 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html.parser import HTMLParser
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from http.client import HTTPException
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from packaging.utils import canonicalize_name, parse_sdist_filename
 from packaging.version import Version
 
+from bakery.core.addresses import hidden, is_address
+from bakery.core.connections import fetch
 from bakery.core.errors import UnavailableError
-from bakery.core.wheel_names import parse_wheel_name
 from bakery.plan.cells import Need
+from wheel_audit.readers import json_of, read_json
+from wheel_audit.wheel_names import parse_wheel_name
 
 TIMEOUT_S = 60
+"""Seconds for a page of an index."""
+
+LARGEST_PAGE = 24 << 20
+"""Bytes of a page: PyPI's largest ones have 15 MB."""
+
+_MOST_FILES = 200_000
+_LONGEST_TAG = 10_000
+_HREF = re.compile(r"""(?:^|[\s"'])href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+
+_LARGEST_MEMORY = 1 << 20
 REMEMBER_S = 24 * 3600
 """Seconds that a release counts as available after it was found. A missing one is queried every time."""
 
@@ -33,15 +47,26 @@ _SHARED = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-t
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A package index: the URL of the first simple index, and pip's settings that are also valid in containers."""
+    """A package index: the URL of the first simple index, and pip's settings that are also valid in containers.
 
-    url: str
-    settings: Mapping[str, str]
+    Raises UnavailableError, without the value, if an address is malformed.
+    """
+
+    url: str = field(repr=False)
+    settings: Mapping[str, str] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the addresses: programs would show a part of a password as the port."""
+        if not all(map(is_address, (self.url, *self.settings.values()))):
+            raise UnavailableError(
+                "the address of the package index is malformed; it is not shown, as it may have a password",
+                hint="in users and passwords, write / ? # and @ as %2F %3F %23 and %40: see `pip config list`",
+            )
 
     @property
     def address(self) -> str:
-        """The URL without user and password, for messages and records."""
-        return without_credentials(self.url)
+        """The URL without its credentials, for messages and records."""
+        return hidden(self.url)
 
     def pip_conf(self) -> str:
         """Return a pip configuration file for containers; empty if pip's defaults suffice."""
@@ -56,14 +81,9 @@ def cargo_config(environ: Mapping[str, str]) -> Path | None:
     return next((path for name in ("config.toml", "config") if (path := folder / name).is_file()), None)
 
 
-def without_credentials(url: str) -> str:
-    """Return a URL without user and password."""
-    parts = urllib.parse.urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
 def configured() -> Index:
-    """Return the index that pip uses here. Raises UnavailableError if pip's configuration cannot be read.
+    """Return the index that pip uses here. Raises UnavailableError if pip's configuration cannot be read, or has no
+    address of an index.
 
     Folders of this machine (``file:``) are left out, because containers do not have them.
     """
@@ -77,7 +97,9 @@ def configured() -> Index:
         configuration.load()
     except PipError as error:
         raise UnavailableError(
-            "pip's configuration cannot be read", hint="`pip config debug` lists its files", details=[str(error)]
+            "pip's configuration cannot be read",
+            hint="`pip config debug` lists its files",
+            details=[hidden(str(error))],
         ) from error
     merged = _merge(configuration.items())
     # A value may have several lines, which would have to be indented in a file.
@@ -104,19 +126,6 @@ def _merge(items: Iterable[tuple[str, object]]) -> dict[str, str]:
     return {name: value for section in sections.values() for name, value in section.items() if value}
 
 
-class _Anchors(HTMLParser):
-    """Collects the file names of an index page in HTML (PEP 503)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        href = dict(attrs).get("href")
-        if tag == "a" and href:
-            self.names.append(urllib.parse.unquote(urllib.parse.urlsplit(href).path.rsplit("/", 1)[-1]))
-
-
 def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
     """Return the versions of a distribution that the index offers, oldest first; with ``sdist``, only those with one.
 
@@ -129,19 +138,18 @@ def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s:
 def files_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[str]:
     """Return the names of the files that the index has of a distribution; none if it does not know it.
 
-    ``ca_bundle`` is a PEM file, empty for the system's certificates; ``timeout_s`` applies to each part of the answer.
+    ``ca_bundle`` is a PEM file, empty for the system's certificates; ``timeout_s`` applies to the whole answer.
     Raises UnavailableError if the index cannot be reached, or its answer is malformed.
     """
     request = _request(index, name)
     try:
         context = ssl.create_default_context(cafile=ca_bundle or None) if request.type == "https" else None
-        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as reply:
-            return _names(reply.headers.get_content_type(), reply.read())
+        return names_on(*fetch(request, most=LARGEST_PAGE, seconds=timeout_s, tls=context))
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return []
         raise UnavailableError(f"the package index answered {error.code} for {name}", hint=_REACH) from error
-    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError) as error:
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         raise UnavailableError(
             f"cannot reach the package index for {name}", hint=_REACH, details=[str(error)]
         ) from error
@@ -150,8 +158,11 @@ def files_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIME
 def _request(index: Index, name: str) -> urllib.request.Request:
     accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
     headers = {"Accept": accept, "User-Agent": "wheel-bakery"}
-    request = urllib.request.Request(f"{index.address.rstrip('/')}/{canonicalize_name(name)}/", headers=headers)
-    user, _, password = urllib.parse.urlsplit(index.url).netloc.rpartition("@")[0].partition(":")
+    parts = urllib.parse.urlsplit(index.url)
+    login, _, host = parts.netloc.rpartition("@")
+    base = parts._replace(netloc=host).geturl().rstrip("/")
+    request = urllib.request.Request(f"{base}/{canonicalize_name(name)}/", headers=headers)
+    user, _, password = login.partition(":")
     if user:
         # urllib does not read user and password from a URL. A redirect must not send them to another host.
         both = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}".encode()
@@ -162,12 +173,36 @@ def _request(index: Index, name: str) -> urllib.request.Request:
 _REACH = "see `wheel-bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
 
 
-def _names(kind: str, body: bytes) -> list[str]:
+def names_on(kind: str, body: bytes) -> list[str]:
+    """Return the names of the files on a page of an index; ``kind`` is its media type, JSON (PEP 691) or HTML (PEP 503).
+
+    Raises ValueError, LookupError or TypeError for another text.
+    """
     if kind.endswith("+json"):
-        return [str(item["filename"]) for item in json.loads(body)["files"]]
-    page = _Anchors()
-    page.feed(body.decode("utf-8", "replace"))
-    return page.names
+        names = [str(item["filename"]) for item in json_of(body)["files"]]
+    else:
+        # One that links to no file counts, too: there may be millions.
+        names = [_linked(tag) for tag in _tags(body.decode("utf-8", "replace"))]
+    if len(names) > _MOST_FILES:
+        raise ValueError(f"it lists more than {_MOST_FILES:,} files")
+    return [name for name in names if name]
+
+
+def _tags(text: str) -> Iterator[str]:
+    """Yield what follows each ``<a``, of a few more than `_MOST_FILES`.
+
+    The library's parser needs quadratic time for some pages, and fails for others.
+    """
+    found = islice(re.finditer(r"<a\s", text, re.IGNORECASE), _MOST_FILES + 2)
+    for start, end in pairwise(chain((match.end() for match in found), [len(text)])):
+        yield text[start : min(end, start + _LONGEST_TAG)]
+
+
+def _linked(tag: str) -> str:
+    """Return the file name at the end of the address in a tag; empty if there is none."""
+    match = _HREF.search(tag)
+    address = html.unescape(next(filter(None, match.groups()), "")) if match else ""
+    return urllib.parse.unquote(re.split("[?#]", address, maxsplit=1)[0].rpartition("/")[2])
 
 
 def _version(file: str, name: str, *, sdist: bool) -> Version | None:
@@ -238,7 +273,7 @@ def _three(version: Version) -> tuple[int, int, int]:
 
 def _recall(memory: Path) -> dict[str, float]:
     try:
-        data = json.loads(memory.read_text(encoding="utf-8"))
+        data = read_json(memory, _LARGEST_MEMORY)
         return {str(key): float(value) for key, value in data.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.core.environment import for_stranger
 from bakery.core.errors import EngineError, UnavailableError
 from bakery.core.file_locks import locked_file
 from bakery.engine import host as machine
@@ -25,6 +26,7 @@ from bakery.engine.debian_packages import Progress, machine_suite, unpack_bundle
 from bakery.engine.paths import EnginePaths, engine_paths
 from bakery.engine.private_engine_files import ENGINE_BUNDLE, Prefix, link_programs
 from bakery.plan.values import Json
+from wheel_audit.readers import json_of
 
 GB = 10**9
 MIN_CACHE_GB = 30
@@ -37,6 +39,7 @@ longer on a cold, slow disk. The pages stay in memory, so another start is faste
 
 STOP_TIMEOUT_S = 30.0
 API_TIMEOUT_S = 5.0
+_LARGEST_ANSWER = 16 << 20
 REQUIREMENT = (
     "install Docker Engine 28 or newer with the buildx plugin 0.19 or newer, start it, and let this user reach it"
 )
@@ -74,7 +77,7 @@ def _get(paths: EnginePaths, request: str) -> dict[str, Json]:
     try:
         connection.request("GET", request)
         response = connection.getresponse()
-        document = json.loads(response.read())
+        document = json_of(response.read(_LARGEST_ANSWER))
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _ApiError(f"{paths.socket}: {error}") from error
     finally:
@@ -166,6 +169,19 @@ def cache_policy(disk: int) -> list[Json]:
     ]
 
 
+_FOR_DAEMON = (
+    "DOCKER_",
+    "BUILDKIT_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+"""Variables with which dockerd reaches registries."""
+
+
 def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> int:
     """Start dockerd detached from this process; return its process id."""
     # posix_spawn and not Popen: nothing waits for a daemon, and Popen warns of that when it is freed.
@@ -177,8 +193,13 @@ def _spawn(paths: EnginePaths, prefix: Prefix, environ: Mapping[str, str]) -> in
     return os.posix_spawnp(
         command[0],
         command,
-        # BuildKit clips a noisy step's log at 200 KiB/s, and with it the error that ends it.
-        {**environ, "PATH": search, "BUILDKIT_STEP_LOG_MAX_SIZE": "-1", "BUILDKIT_STEP_LOG_MAX_SPEED": "-1"},
+        # It lives on, and needs none of the tokens of the shell that started it. BuildKit clips a noisy step's log at
+        # 200 KiB/s, and with it the error that ends it.
+        for_stranger(
+            environ,
+            {"PATH": search, "BUILDKIT_STEP_LOG_MAX_SIZE": "-1", "BUILDKIT_STEP_LOG_MAX_SPEED": "-1"},
+            _FOR_DAEMON,
+        ),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(paths.log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.core.environment import for_stranger
 from bakery.engine.debian_packages import PACKAGES, Bundle
+from wheel_audit.readers import read_json
 
 ENGINE_BUNDLE = Bundle(
     name="engine",
@@ -50,7 +51,7 @@ class Prefix:
     def buildx(self) -> str:
         """The version of buildx, such as ``0.29.1``, from the name of its package; empty if it cannot be read."""
         try:
-            names = "\n".join(json.loads((self.path / PACKAGES).read_text()))
+            names = "\n".join(read_json(self.path / PACKAGES))
         except (OSError, ValueError, TypeError):
             return ""
         match = re.search(r"(?m)^docker-buildx_(\d+(?:\.\d+)+)", names)
@@ -96,5 +97,7 @@ def _iptables_flavour(root: Path) -> str:
     """Return which iptables this kernel supports: ``nft``, or ``legacy`` where nft is missing."""
     environ = {"LD_LIBRARY_PATH": ":".join(str(root / folder) for folder in _libraries(root))}
     command = [str(root / "usr/sbin/xtables-nft-multi"), "iptables", "-t", "nat", "-n", "-L"]
-    done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(
+        command, env=for_stranger({}, environ), stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     return "nft" if done.returncode == 0 else "legacy"

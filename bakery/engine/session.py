@@ -13,7 +13,7 @@ from bakery.engine import package_index
 from bakery.engine.builder_config import nodes_of
 from bakery.engine.client import EXECUTION, Engine, EngineInfo
 from bakery.engine.debian_rootfs import Bases
-from bakery.engine.discover import EngineAddress, find
+from bakery.engine.discover import EngineAddress, find, require_builder
 from bakery.engine.nodes import Client, Nodes, gather
 from bakery.engine.oci_layouts import Layouts
 from bakery.engine.paths import engine_paths
@@ -78,7 +78,7 @@ def open_engine(
 ) -> EngineSession:
     """Find the engine with ``find_engine``, and return a session on it or on the nodes of ``builder`` (see `nodes_of`).
 
-    Raises EngineError if there is no engine, or no node of the builder answers; RecipeError if the configuration of
+    Raises EngineError if there is no engine, no such builder, or no node of the builder answers; RecipeError if the configuration of
     builders is malformed; UsageError if a file that it names is missing.
     """
     with ThreadPoolExecutor(1) as pool:
@@ -87,4 +87,6 @@ def open_engine(
     environment = {**environ, **address.environment}
     configured = nodes_of(builder, folder) if builder else ()
     nodes = gather(builder, configured, Client(environment), say) if builder and configured else None
+    if not nodes and (name := builder or environment.get("BUILDX_BUILDER")):
+        require_builder(environment, name)
     return EngineSession(environment, address.buildx, ca_bundle, say, nodes)

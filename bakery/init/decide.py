@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -26,6 +27,7 @@ def decide(project: Project, choose: Choose) -> Draft:
     draft = Draft(notes=list(project.notes))
     device = find_device(project, choose)
     draft.title = _title(project, device)
+    draft.notes += _uncompiled(project, device)
     _name(draft, project)
     if project.folder != ".":
         draft.set("source", project.folder, "the folder of the project")
@@ -38,8 +40,24 @@ def decide(project: Project, choose: Choose) -> Draft:
     set_builder(draft, project, device)
     set_wheel(draft, project, device)
     _test(draft, project, device)
+    _own_tests(draft, project, device)
     _carry(draft, project)
     return draft
+
+
+def _uncompiled(project: Project, device: Device) -> list[str]:
+    """Return notes on sources for a GPU or a framework that the recipe leaves out, because no build compiles them."""
+    sources = project.sources
+    found = {
+        "CUDA": None if device.cuda_place else sources.languages.get("cuda"),
+        "torch": None if device.framework else sources.includes("torch/", "ATen/", "c10/"),
+        "JAX": None if device.framework else sources.includes("xla/ffi/"),
+    }
+    return [
+        f"{place} is for {name}, and no build file compiles it: the recipe has no {name}"
+        for name, place in found.items()
+        if place
+    ]
 
 
 def _title(project: Project, device: Device) -> str:
@@ -171,6 +189,24 @@ def _test(draft: Draft, project: Project, device: Device) -> None:
     if project.modules:
         modules = [fact.text for fact in project.modules]
         draft.set("test.imports", modules, f"guess: {project.modules[0].place}", optional=True)
+
+
+def _own_tests(draft: Draft, project: Project, device: Device) -> None:
+    """Set the project's own tests, unless cibuildwheel's settings have a command."""
+    tests, pyproject = project.tests, project.metadata.pyproject
+    root = ("tool", "cibuildwheel")
+    if tests is None or any(pyproject.get(*path, "test-command") for path in (root, (*root, "linux"))):
+        return
+    draft.rest += tests.rest
+    if not tests.command:
+        return
+    if device.cuda:
+        draft.rest.append(Rest(f"the tests ({tests.place})", "they may need a GPU; see test.gpu"))
+        return
+    for place, required in groupby(tests.requirements, lambda fact: fact.place):
+        draft.extend("test.requirements", [fact.text for fact in required], str(place), optional=True)
+    draft.extend("test.files", tests.files, "", optional=True)
+    draft.set("test.command", tests.command, f"guess: {tests.place}", optional=True)
 
 
 def _carry(draft: Draft, project: Project) -> None:

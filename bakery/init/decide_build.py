@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bakery.init.bases import DEFAULT
 from bakery.init.device import Device
-from bakery.init.findings import Fact, is_requirement, plain, requirement_name
+from bakery.init.findings import is_requirement, plain, requirement_name
 from bakery.init.project import Project
+from bakery.init.stable_abi import one_wheel
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
 from bakery.toolchains import facts
@@ -67,7 +68,9 @@ def _requirements(draft: Draft, project: Project, device: Device) -> None:
         )
     if "cmake" in setup.strings or ("skbuild" in setup.imports and cmake.file):
         add(["cmake>=3.15", "ninja"], "guess: setup.py runs CMake")
-    if project.sources.uncompiled and "cython" not in draft.texts(key):
+    # With the requirements that it states, pip builds a project that tries to import Cython without it.
+    is_optional = "Cython" in setup.optional and "Cython" not in setup.imports and not metadata.is_legacy
+    if project.sources.uncompiled and "cython" not in draft.texts(key) and not is_optional:
         add(["cython"], f"guess: {project.sources.uncompiled}")
     if device.framework == "torch" and "torch" in setup.imports:
         add(["ninja"], "torch compiles in parallel with it")
@@ -130,24 +133,29 @@ def _architectures(draft: Draft, project: Project, device: Device) -> None:
 
 
 def _version(draft: Draft, project: Project) -> None:
-    """Set the version of a project that reads it from git: the build has no .git."""
+    """Say where the version comes from that a tool reads from git: the build asks the same git, so no key is needed."""
     tool = project.metadata.version_tool
     if tool is None:
         return
-    variable = TABLES["version-tools"][tool.text]
-    if not variable:
-        draft.notes.append(f"{tool.text} ({tool.place}) reads the version from git, and the build has no .git")
+    who = f"{tool.text} ({tool.place})"
+    if project.is_checkout:
+        newest = f"the newest is {project.release}" if project.release else "no tag names a release yet"
+        draft.notes.append(f"{who} reads the version from git's tags, in the build as in the checkout; {newest}")
         return
-    reason = f"guess: {'the last tag' if project.release else 'set it'}; {tool.text} reads git, which the build lacks"
-    draft.set("variables.PROJECT_VERSION", project.release or "0.0.0", reason)
-    draft.extend("builder.environment", {variable: "${PROJECT_VERSION}"}, "")
+    variable = TABLES["version-tools"][tool.text]
+    other = f', or set {variable} in builder.environment: {{ {variable} = "1.0" }}' if variable else ""
+    draft.notes.append(f"{who} reads the version from git, and this folder is no git checkout: build in one{other}")
 
 
 def set_wheel(draft: Draft, project: Project, device: Device) -> None:
     """Set the stable ABI, and the libraries that are not bundled."""
-    abi3 = _abi3(project)
-    if abi3 and any(_minor(python) >= _minor(abi3.text) for python in draft.texts("matrix.python")):
-        draft.set("wheel.abi3", abi3.text, str(abi3.place))
+    shared = one_wheel(project.metadata, project.meson, project.cargo)
+    if shared and shared.text == "py3":
+        draft.set("wheel.py3", True, str(shared.place))
+    elif shared and (served := [item for item in draft.texts("matrix.python") if _minor(item) >= _minor(shared.text)]):
+        # The tag that meson-python writes has the Python that builds, not limited_api.
+        lowest = min(served, key=_minor).rstrip("t") if shared is project.meson.abi3 else shared.text
+        draft.set("wheel.abi3", lowest, str(shared.place))
     excluded = ["libtorch*.so", "libc10*.so"] if device.framework == "torch" else []
     if device.cuda:
         excluded += ["libcudart.so.*", "libcuda.so.*", *(f"lib{name}*.so.*" for name, _ in device.components)]
@@ -157,14 +165,6 @@ def set_wheel(draft: Draft, project: Project, device: Device) -> None:
         excluded += [item for item in repair.get("exclude", ()) if item not in excluded]
         reason = "users have these" + (f"; {carried[1]}" if carried else "")
         draft.set("wheel.repair", {**repair, "exclude": excluded}, reason)
-
-
-def _abi3(project: Project) -> Fact | None:
-    if project.metadata.abi3:
-        return project.metadata.abi3
-    if project.metadata.pyproject.get("tool", "meson-python", "limited-api") is True:
-        return project.meson.abi3
-    return project.cargo.abi3 if project.cargo and project.rust() else None
 
 
 def _minor(python: str) -> int:

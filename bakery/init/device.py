@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
@@ -16,6 +17,8 @@ from bakery.toolchains import facts
 
 LONGEST_SPECIFIER = 500
 """Characters of a version specifier that is read."""
+
+_MOST_SPECIFIERS = 100
 
 Choose = Callable[[str, Sequence[str]], str]
 """Asks which of some values is meant; where nobody can be asked, it returns the first."""
@@ -51,7 +54,7 @@ class Device:
 def find_device(project: Project, choose: Choose) -> Device:
     """Return the framework and the CUDA that a project is built with."""
     cuda_place = project.metadata.setup.extensions.get("CUDAExtension") or project.language("cuda")
-    uses = {"torch": _torch_place(project), "jax": project.sources.includes("xla/ffi/")}
+    uses = {"torch": _torch_place(project), "jax": project.built.includes("xla/ffi/")}
     places = {name: place for name, place in uses.items() if place}
     framework = next(iter(places), "")
     if len(places) > 1:
@@ -82,15 +85,17 @@ def _torch_place(project: Project) -> Place | None:
         project.metadata.setup.imports.get("torch")
         or project.cmake.packages.get("Torch")
         or (needed.place if needed else None)
-        or project.sources.includes("torch/", "ATen/", "c10/")
+        or project.built.includes("torch/", "ATen/", "c10/")
     )
 
 
 def _constraint(project: Project, *names: str) -> SpecifierSet:
     """Return which releases the project requires of one of some distributions."""
     specifiers = SpecifierSet()
-    for fact in (*project.metadata.requires, *project.metadata.pyproject.facts("project", "dependencies")):
-        if requirement_name(fact.text) in names and len(fact.text) <= LONGEST_SPECIFIER:
+    required = (*project.metadata.requires, *project.metadata.pyproject.facts("project", "dependencies"))
+    named = (fact for fact in required if requirement_name(fact.text) in names)
+    for fact in islice(named, _MOST_SPECIFIERS):
+        if len(fact.text) <= LONGEST_SPECIFIER:
             try:
                 specifiers &= Requirement(fact.text).specifier
             except InvalidRequirement:
@@ -128,7 +133,7 @@ def _components(project: Project, framework: str) -> tuple[tuple[str, Place], ..
     known = frameworks()[framework].components if framework else ()
     tools: dict[str, Place] = {}
     for name, starts in TABLES["cuda-headers"].items():
-        place = project.cmake.cuda_libraries.get(name) or project.sources.includes(*starts.split())
+        place = project.cmake.cuda_libraries.get(name) or project.built.includes(*starts.split())
         if place and name not in known:
             tools[name] = place
     return tuple(tools.items())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -13,6 +15,12 @@ from bakery.core.errors import OutputError
 from bakery.init.tree import LARGEST, Tree
 from bakery.recipe.toml_file import Document, parse
 from bakery.recipe.toml_positions import line_of
+
+MOST_FILES = 200
+"""Build files of one kind that are read."""
+
+LONGEST_COMMAND = 20_000
+"""Characters of a command, or of a setting with commands, that is read."""
 
 
 class Place(NamedTuple):
@@ -97,6 +105,24 @@ def matches(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str]
         line += text.count("\n", counted, match.start())
         counted = match.start()
         yield match, line
+
+
+def texts(tree: Tree, names: Iterable[str], most: int = 4 << 20) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of build files: of the first `MOST_FILES`, up to ``most`` characters in all."""
+    for name in islice(names, MOST_FILES):
+        text = tree.text(name) or ""
+        most -= len(text)
+        if most < 0:
+            return
+        yield name, text
+
+
+def shell_words(command: str) -> list[str]:
+    """Return the words of a command. Raises ValueError if a shell would refuse it, or it is too long."""
+    if len(command) > LONGEST_COMMAND:
+        # For a word of several 100,000 characters, shlex needs the square of the time.
+        raise ValueError("too long")
+    return shlex.split(command)
 
 
 def distinct(facts: Iterable[Fact]) -> tuple[Fact, ...]:

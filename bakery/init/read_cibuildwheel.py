@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bakery.init.bases import BaseChoice
-from bakery.init.findings import Place, Rest, Toml, is_requirement, plain
+from bakery.init.findings import LONGEST_COMMAND, Place, Rest, Toml, is_requirement, plain, shell_words, texts
+from bakery.init.read_repair import read_repair
+from bakery.init.read_tests import NoSuchListError, listed_requirements
 from bakery.init.tree import TABLES, Tree
 from bakery.toolchains import facts
 
@@ -107,6 +108,8 @@ class _Reader:
             if key not in self.paths:
                 continue
             try:
+                if _size(self._value(key)) > LONGEST_COMMAND:
+                    raise _Refused(f"it has more than {LONGEST_COMMAND:,} characters")
                 if unprepared and key in ("environment", "config-settings"):
                     raise _Refused(f"it may rely on {unprepared}")
                 reader(key, self._value(key))
@@ -167,12 +170,12 @@ class _Reader:
             raise _Refused(f"the shell or pip would evaluate {', '.join(left)[:100]}")
 
     def _config_settings(self, source: str, value: object) -> None:
-        pairs = _pairs(value)
-        kept = {key: text for key, text in pairs.items() if plain(key) and plain(text)}
+        pairs = _pairs(value, repeats=True)
+        kept = {key: text for key, text in pairs.items() if plain(key) and _is_setting(text)}
         if kept:
             self._keep("wheel.config-settings", source, kept)
-        if len(kept) < len(pairs):
-            raise _Refused("a recipe takes one text for each setting")
+        if left := [key if plain(key) else "?" for key in pairs if key not in kept]:
+            raise _Refused(f"a recipe takes texts and lists of texts, without ${{…}}: {', '.join(left)[:100]}")
 
     def _before_all(self, source: str, value: object) -> None:
         packages: list[str] = []
@@ -215,13 +218,16 @@ class _Reader:
         first = [str(before["command"])] if isinstance(before, dict) and before else []
         command = " && ".join((*first, *_texts(value, split=False)))
         command = re.sub(r"\{(?:project|package)\}", "/src", command)
-        scripts = [self.tree.text(word) or "" for word in re.split(r"[\s;&|'\"]+", command) if word in self.tree.files]
-        text = "\n".join((command, *scripts))
+        is_plain = plain(command) and not re.search(r"[{}$]", command)
+        words = dict.fromkeys(re.split(r"[\s;&|'\"]+", command)) if is_plain else ()
+        text = "\n".join(
+            (command, *(text for _, text in texts(self.tree, filter(self.tree.files.__contains__, words))))
+        )
         if re.search(r"\b(?:apt|apt-get|yum|dnf|apk)\b", text):
             raise _Refused("it installs packages; write their names here into builder.system-packages")
         if re.search(r"\b(?:curl|wget)\b", text):
             raise _Refused("it downloads; write it as builder.before-build if the build needs it")
-        if not plain(command) or re.search(r"[{}$]", command):
+        if not is_plain:
             raise _Refused("a command with placeholders or variables; write it as builder.before-build")
         self._keep("builder.before-build", source, {"command": command, "network": True})
 
@@ -234,17 +240,18 @@ class _Reader:
         self._keep("test.requirements", source, list(dict.fromkeys((*known, *requirements))))
 
     def _test_extras(self, source: str, value: object) -> None:
-        self._listed_in(source, value, "extra", "project", "optional-dependencies")
+        self._listed_in(source, value, "extra")
 
     def _test_groups(self, source: str, value: object) -> None:
-        self._listed_in(source, value, "group", "dependency-groups")
+        self._listed_in(source, value, "group")
 
-    def _listed_in(self, source: str, value: object, what: str, *path: str) -> None:
-        """Add the requirements of some lists of pyproject.toml."""
-        lists = [self.pyproject.get(*path, name) for name in _texts(value)]
-        if not all(isinstance(items, list) and all(isinstance(item, str) for item in items) for items in lists):
-            raise _Refused(f"pyproject.toml has no such {what}, or it includes another one")
-        self._test_requires(source, [item for items in lists for item in _texts(items)])
+    def _listed_in(self, source: str, value: object, what: str) -> None:
+        """Add the requirements of some extras or dependency groups of pyproject.toml."""
+        try:
+            requirements = listed_requirements(self.pyproject, what, _texts(value))
+        except NoSuchListError as error:
+            raise _Refused(str(error)) from None
+        self._test_requires(source, requirements)
 
     def _test_sources(self, source: str, value: object) -> None:
         kept = [text.removeprefix("./").rstrip("/") for text in _texts(value)]
@@ -273,27 +280,14 @@ class _Reader:
         self._keep("test.command", source, text)
 
     def _repair(self, source: str, value: object) -> None:
-        commands = list(_commands(value))
-        if len(commands) > 1 or (commands and commands[0][:2] != ["auditwheel", "repair"]):
+        commands = [text for text in _texts(value, split=False) if text.strip()]
+        repair = read_repair(commands, self.tree)
+        if commands and repair is None:
             raise _Refused("a command other than auditwheel repair")
-        repair: dict[str, object] = {}
-        excluded: list[str] = []
-        rest = iter(commands[0][2:] if commands else ())
-        for word in rest:
-            name, _, given = word.partition("=")
-            if name == "--exclude":
-                excluded.append(given or next(rest, ""))
-            elif name in ("-w", "--wheel-dir"):
-                given or next(rest, "")
-            elif name == "--strip":
-                repair["strip"] = True
-            elif word != "{wheel}":
-                raise _Refused(f"options of auditwheel that a recipe does not have, or calls differently: {word[:40]}")
-        if not all(re.fullmatch(r"[A-Za-z0-9._+*?\[\]-]+", name) for name in excluded):
-            raise _Refused("it cannot be read")
-        repair = {"exclude": excluded, **repair} if excluded else repair
-        if repair or not commands:
-            self._keep("wheel.repair", source, repair or False)
+        if not commands or (repair and repair.values):
+            self._keep("wheel.repair", source, repair.values if repair else False)
+        if repair and repair.rest:
+            raise _Refused(f"a recipe does not have, or calls differently: {'; '.join(repair.rest)[:200]}")
 
     def _frontend(self, source: str, value: object) -> None:
         table = value if isinstance(value, dict) else {"name": value}
@@ -308,16 +302,30 @@ class _Reader:
             raise _Refused(self.refused or "not the base, or the image of one of several platforms; see builder.base")
 
 
-def _pairs(value: object) -> dict[str, object]:
-    """Return a table, or the table in words such as ``A=1 B=2``."""
-    if isinstance(value, str):
-        try:
-            value = {
-                name: text for name, equals, text in (word.partition("=") for word in shlex.split(value)) if equals
-            }
-        except ValueError:
-            raise _Refused("it cannot be read") from None
-    return value if isinstance(value, dict) else {}
+def _size(value: object) -> int:
+    """Return the characters of a setting."""
+    if isinstance(value, dict):
+        return sum(len(key) + _size(item) for key, item in value.items())
+    return sum(map(_size, value)) if isinstance(value, list) else len(str(value))
+
+
+def _is_setting(value: object) -> bool:
+    return plain(value) or (isinstance(value, list) and value != [] and all(map(plain, value)))
+
+
+def _pairs(value: object, *, repeats: bool = False) -> dict[str, object]:
+    """Return a table, or the table in words such as ``A=1 B=2``; with ``repeats``, a name that stands twice has a list."""
+    if not isinstance(value, str):
+        return value if isinstance(value, dict) else {}
+    try:
+        words = [word.partition("=") for word in shell_words(value)]
+    except ValueError:
+        raise _Refused("it cannot be read") from None
+    texts: dict[str, list[str]] = {}
+    for name, equals, text in words:
+        if equals:
+            texts.setdefault(name, []).append(text)
+    return {name: list(found) if repeats and len(found) > 1 else found[-1] for name, found in texts.items()}
 
 
 def _is_path(path: str) -> bool:
@@ -344,7 +352,7 @@ def _commands(value: object) -> Iterator[list[str]]:
     """Yield the words of each command; one that the shell would change has no words."""
     for command in (part for text in _texts(value, split=False) for part in text.split("&&") if part.strip()):
         try:
-            words = shlex.split(command)
+            words = shell_words(command)
         except ValueError:
             words = []
         # ``>`` and ``<`` may be those of quoted requirements.

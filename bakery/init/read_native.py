@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bakery.core.errors import BakeryError
-from bakery.init.findings import Fact, Place, Toml, matches, read_toml
+from bakery.init.built_files import built_files
+from bakery.init.findings import Fact, Place, Toml, matches, read_toml, texts
 from bakery.init.tree import TABLES, Tree
-
-MOST_FILES = 200
-"""Build files of one kind that are read."""
 
 MOST_SOURCES = 6_000
 """Source files that are read."""
+
+_MOST_HEADERS = 20_000
+"""Different headers that are remembered."""
 
 _START = 8 * 1024
 """Bytes of a source file that are read: includes are at its start."""
@@ -61,8 +62,8 @@ def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
     main = f"{folder}/CMakeLists.txt" if folder else "CMakeLists.txt"
     build = NativeBuild(file=main if main in tree.files else "")
     names = [name for name in tree.own if name.endswith(("CMakeLists.txt", ".cmake")) and name != main]
-    for name in ([main] if build.file else []) + names[:MOST_FILES]:
-        for match, line in matches(_CMAKE_CALL, _COMMENT.sub("", tree.text(name) or "")):
+    for name, text in texts(tree, ([main] if build.file else []) + names):
+        for match, line in matches(_CMAKE_CALL, _COMMENT.sub("", text)):
             _cmake_call(build, match[1].lower(), match[2], Place(name, line))
     return build
 
@@ -103,8 +104,8 @@ _WITHOUT_PKG_CONFIG = ("numpy", "pybind11", "python", "python3", "threads", "ope
 def read_meson(tree: Tree) -> NativeBuild:
     """Read the meson.build files of the tree, and the names of its wraps."""
     build = NativeBuild(file="meson.build" if "meson.build" in tree.files else "")
-    for name in tree.named("meson.build")[:MOST_FILES] if build.file else ():
-        for match, line in matches(_MESON_CALL, _COMMENT.sub("", tree.text(name) or "")):
+    for name, text in texts(tree, tree.named("meson.build") if build.file else ()):
+        for match, line in matches(_MESON_CALL, _COMMENT.sub("", text)):
             _meson_call(build, match[1], match[2], Place(name, line))
     for name in sorted(tree.files) if build.file else ():
         wrap = re.fullmatch(r"subprojects/([^/]+)\.wrap", name)
@@ -151,7 +152,7 @@ class Cargo:
 def read_cargo(tree: Tree, manifest: str, notes: list[str]) -> Cargo | None:
     """Read the Cargo.toml files; the main one is that which is named, else the first with a crate for Python."""
     read: list[Toml] = []
-    for name in sorted(tree.named("Cargo.toml"), key=lambda name: name != manifest)[:MOST_FILES]:
+    for name, _ in texts(tree, sorted(tree.named("Cargo.toml"), key=lambda name: name != manifest), 1 << 20):
         try:
             read += filter(None, [read_toml(tree, name)])
         except BakeryError as error:
@@ -197,6 +198,7 @@ class Sources:
         absent: the included headers that are not in the tree.
         uncompiled: the first Cython source, if the tree has no C or C++ file of any.
         is_partial: there are more files than were read.
+        built: the same of the files that the build compiles; these are `built` itself.
     """
 
     languages: dict[str, Place] = field(default_factory=dict)
@@ -204,23 +206,27 @@ class Sources:
     absent: dict[str, Place] = field(default_factory=dict)
     uncompiled: Place | None = None
     is_partial: bool = False
+    built: Sources | None = None
 
     def includes(self, *starts: str) -> Place | None:
         """Return the first include of a header whose path starts so."""
         return next((place for name, place in self.headers.items() if name.startswith(starts)), None)
 
 
-def read_sources(tree: Tree) -> Sources:
-    """Read the includes of the project's own source files."""
-    sources = Sources()
+def read_sources(tree: Tree, *, is_native: bool = True) -> Sources:
+    """Read the includes of the project's own source files; ``is_native``: the project has a native build."""
+    sources, built = Sources(), Sources()
     known = TABLES["languages"]
     files = [(name, known.get(name[name.rfind(".") :].lower(), "")) for name in tree.own if "." in name]
     files = [(name, language) for name, language in files if language]
     sources.is_partial = len(files) > MOST_SOURCES
+    compiled = built_files(tree, (name for name, _ in files[:MOST_SOURCES]), is_native=is_native)
     for name, language in files[:MOST_SOURCES]:
-        sources.languages.setdefault(language, Place(name))
-        if language not in ("fortran", "rust"):
-            _includes(sources.headers, name, tree.read(name, _START) or b"", language)
+        content = b"" if language in ("fortran", "rust") else tree.read(name, _START) or b""
+        for part in (sources, built) if name in compiled else (sources,):
+            part.languages.setdefault(language, Place(name))
+            _includes(part.headers, name, content, language)
+    sources.built = built
     cython = [name for name, language in files if language == "cython"]
     if not any(f"{name[:-4]}{end}" in tree.files for name in cython for end in (".c", ".cpp", ".cxx")):
         sources.uncompiled = sources.languages.get("cython")
@@ -233,5 +239,9 @@ def _includes(headers: dict[str, Place], name: str, content: bytes, language: st
     for match in (_EXTERN if language.startswith("cython") else _INCLUDE).finditer(content):
         header, start = match[1].decode(), match.start()
         # Only at the start of a line; to search for ^ is several times slower.
-        if header not in headers and not content[content.rfind(b"\n", 0, start) + 1 : start].strip():
+        if (
+            len(headers) < _MOST_HEADERS
+            and header not in headers
+            and not content[content.rfind(b"\n", 0, start) + 1 : start].strip()
+        ):
             headers[header] = Place(name, content.count(b"\n", 0, start) + 1)

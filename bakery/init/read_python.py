@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import configparser
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bakery.init.findings import Fact, Place, Toml, distinct, read_toml, requirement_name
+from bakery.init.read_setup_py import LARGEST as LARGEST_SETUP
 from bakery.init.read_setup_py import SetupPy, read_setup_py
 from bakery.init.tree import TABLES, Tree
 from bakery.recipe.toml_file import Document
+from wheel_audit.readers import Unreadable, ini_of
 
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d{1,2})")
 
@@ -24,7 +26,7 @@ class Metadata:
         is_legacy: there is no ``[build-system]``, so that a frontend takes setuptools.
         requires: static build requirements.
         classifiers: the Pythons of the classifiers.
-        abi3: the lowest Python of the stable ABI.
+        wheel_tags: tags of wheels for several Pythons, as the project writes them: ``cp39``, ``py3``.
         version_tool: the build requirement that reads the version from git.
     """
 
@@ -36,7 +38,7 @@ class Metadata:
     requires: tuple[Fact, ...]
     requires_python: Fact | None
     classifiers: tuple[Fact, ...]
-    abi3: Fact | None
+    wheel_tags: tuple[Fact, ...]
     version_tool: Fact | None
     notes: tuple[str, ...]
 
@@ -66,7 +68,7 @@ def read_metadata(tree: Tree) -> Metadata:
     text = tree.text("setup.py")
     setup = read_setup_py(text) if text is not None else SetupPy()
     if setup is None:
-        notes.append("setup.py is no Python 3 and was not read")
+        notes.append(f"setup.py is no Python 3, or larger than {LARGEST_SETUP >> 10} KiB, and was not read")
         setup = SetupPy()
     info = (tree.text("PKG-INFO") or "")[:2000]
     config = _SetupCfg(tree.text("setup.cfg") or "", notes)
@@ -99,7 +101,7 @@ def read_metadata(tree: Tree) -> Metadata:
         requires_python=_poetry_python(pyproject)
         or first(("project", "requires-python"), "options", "python_requires", "python_requires"),
         classifiers=tuple(Fact(match[1], at) for text, at in classifiers if (match := _CLASSIFIER.fullmatch(text))),
-        abi3=_abi3(pyproject, config, setup),
+        wheel_tags=_wheel_tags(pyproject, config, setup),
         version_tool=_version_tool(tree, requires),
         notes=tuple(notes),
     )
@@ -120,18 +122,16 @@ def _backend(pyproject: Toml, tree: Tree) -> Fact:
     return Fact(backends.get(module, module), named.place)
 
 
-def _abi3(pyproject: Toml, config: _SetupCfg, setup: SetupPy) -> Fact | None:
-    """Return the lowest Python of the stable ABI that the project declares: ``cp39`` → ``3.9``."""
+def _wheel_tags(pyproject: Toml, config: _SetupCfg, setup: SetupPy) -> tuple[Fact, ...]:
     tags = (
         pyproject.fact("tool", "scikit-build", "wheel", "py-api"),
         pyproject.fact("tool", "distutils", "bdist_wheel", "py-limited-api"),
         pyproject.fact("tool", "distutils", "bdist_wheel", "py_limited_api"),
         *config.get("bdist_wheel", "py_limited_api"),
         *config.get("bdist_wheel", "py-limited-api"),
-        setup.abi3,
+        *setup.wheel_tags,
     )
-    matches = ((tag, re.fullmatch(r"cp3(\d{1,2})", tag.text)) for tag in tags if tag)
-    return next((Fact(f"3.{match[1]}", tag.place) for tag, match in matches if match), None)
+    return tuple(filter(None, tags))
 
 
 def _poetry_python(pyproject: Toml) -> Fact | None:
@@ -148,16 +148,17 @@ def _version_tool(tree: Tree, requires: tuple[Fact, ...]) -> Fact | None:
 
 class _SetupCfg:
     def __init__(self, text: str, notes: list[str]) -> None:
-        self.parser = configparser.RawConfigParser(strict=False)
         self.lines = text.lower().replace("-", "_").splitlines()
+        self.sections: Mapping[str, Mapping[str, str]] = {}
         try:
-            self.parser.read_string(text)
-        except (configparser.Error, ValueError):
-            notes.append("setup.cfg cannot be read")
+            self.sections = ini_of(text)
+        except Unreadable as error:
+            notes.append(f"setup.cfg cannot be read: {error}")
 
     def get(self, section: str, key: str) -> tuple[Fact, ...]:
         """Return the texts of an option, one on each line or between semicolons."""
-        value = self.parser.get(section, key, fallback=None) or ""
+        options = self.sections.get(section, {}).items()
+        value = next((text for name, text in options if name.lower() == key), "")
         lines = (number for number, line in enumerate(self.lines, 1) if line.startswith(key.replace("-", "_")))
         place = Place("setup.cfg", next(lines, 0) if value else 0)
         parts = value.splitlines() if "\n" in value else value.split(";")

@@ -7,13 +7,20 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from bakery.init.findings import Fact, Place
 
 FILE = "setup.py"
 _EXTENSIONS = ("Extension", "CUDAExtension", "CppExtension", "Pybind11Extension", "CMakeExtension", "RustExtension")
 _STRING = re.compile(r"(FORCE_CUDA|[A-Z][A-Z0-9_]{0,60}_FORCE_BUILD|cmake|ninja|pkg-config|cargo)(?:\s|\Z)")
+LARGEST = 128 * 1024
+"""Characters of a file that is read: its syntax tree takes a thousand times as many bytes."""
+
 _MOST_NODES = 200_000
+_MOST_ITEMS = 50_000
+"""Items of lists that are looked at, again for each name that stands for a list."""
+
 _MOST_PARTS = 20
 
 
@@ -23,27 +30,31 @@ class SetupPy:
 
     Attributes:
         keywords: argument of ``setup`` → its texts.
-        imports: module → its first import; modules that are only imported inside ``try`` are missing.
+        imports: module → its first import, outside ``try``.
+        optional: module → its first import inside ``try``.
         extensions: class of extension modules → its first call.
         names: the names of the extension modules.
         libraries: the libraries that extension modules are linked with.
         strings: texts that the decisions look for → their places.
-        abi3: the tag of the stable ABI.
+        wheel_tags: tags of wheels for several Pythons: ``cp39`` of the stable ABI, ``py3`` for all.
         package_folder: the folder that holds the packages.
     """
 
     keywords: dict[str, list[Fact]] = field(default_factory=dict)
     imports: dict[str, Place] = field(default_factory=dict)
+    optional: dict[str, Place] = field(default_factory=dict)
     extensions: dict[str, Place] = field(default_factory=dict)
     names: list[Fact] = field(default_factory=list)
     libraries: list[Fact] = field(default_factory=list)
     strings: dict[str, Place] = field(default_factory=dict)
-    abi3: Fact | None = None
+    wheel_tags: list[Fact] = field(default_factory=list)
     package_folder: Fact | None = None
 
 
 def read_setup_py(text: str) -> SetupPy | None:
-    """Return what a setup.py states; None if it cannot be parsed."""
+    """Return what a setup.py states; None if it cannot be parsed, or is larger than `LARGEST`."""
+    if len(text) > LARGEST:
+        return None
     try:
         with warnings.catch_warnings():
             # Invalid escapes and the like are the project's affair.
@@ -60,6 +71,7 @@ def read_setup_py(text: str) -> SetupPy | None:
 class _Reader:
     def __init__(self, module: ast.Module) -> None:
         self.setup = SetupPy()
+        self.left = _MOST_ITEMS
         self.constants = {
             item.targets[0].id: item.value
             for item, _ in _nodes(module)
@@ -67,17 +79,20 @@ class _Reader:
         }
 
     def read(self, node: ast.AST, is_guarded: bool) -> None:
-        if isinstance(node, ast.Import | ast.ImportFrom) and not is_guarded:
+        if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found = self.setup.optional if is_guarded else self.setup.imports
             for name in names:
-                self.setup.imports.setdefault(name.split(".")[0], _place(node))
+                found.setdefault(name.split(".")[0], _place(node))
         elif isinstance(node, ast.Call):
             self._call(node, node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""))
         elif isinstance(node, ast.Dict):
             # {"bdist_wheel": {"py_limited_api": "cp39"}}, wherever it is.
             for key, item in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and key.value == "py_limited_api":
-                    self.setup.abi3 = next(iter(self._facts(item)), self.setup.abi3)
+                    self.setup.wheel_tags += self._facts(item)
+        elif isinstance(node, ast.Tuple | ast.Assign):
+            self._tag(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (match := _STRING.match(node.value)):
             self.setup.strings.setdefault(match[1], _place(node))
 
@@ -87,6 +102,8 @@ class _Reader:
             setup.extensions.setdefault(called, _place(call))
             setup.names += self._facts(call.args[0])[:1] if call.args else []
         for keyword in call.keywords:
+            if keyword.arg == "py_limited_api" and called not in _EXTENSIONS:
+                self.setup.wheel_tags += self._facts(keyword.value)
             if called in ("setup", "dict") and keyword.arg:
                 setup.keywords.setdefault(keyword.arg, []).extend(self._facts(keyword.value))
                 if keyword.arg == "package_dir" and isinstance(keyword.value, ast.Dict):
@@ -95,6 +112,16 @@ class _Reader:
                 setup.names += self._facts(keyword.value)[:1]
             elif called in _EXTENSIONS and keyword.arg == "libraries":
                 setup.libraries += self._facts(keyword.value)
+
+    def _tag(self, node: ast.Tuple | ast.Assign) -> None:
+        """Find ``return "cp39", "abi3", platform`` and ``self.py_limited_api = "cp39"``, as in commands of the project."""
+        if isinstance(node, ast.Assign):
+            names = {target.attr for target in node.targets if isinstance(target, ast.Attribute)}
+            self.setup.wheel_tags += self._facts(node.value) if "py_limited_api" in names else []
+        elif [fact.text for fact in self._facts(ast.List(node.elts[1:2]))] in (["abi3"], ["none"]):
+            self.setup.wheel_tags += [
+                Fact(fact.text.rpartition(".")[2], fact.place) for fact in self._facts(ast.List(node.elts[:1]))
+            ]
 
     def _package_folder(self, value: ast.Dict) -> None:
         """Find ``{"": "src"}``, also with ``str("")``."""
@@ -109,7 +136,9 @@ class _Reader:
     def _facts(self, value: ast.expr) -> list[Fact]:
         """Return the constant texts of an expression: a text, a list, a sum, or a name for one of them."""
         parts = _parts(self.constants.get(value.id, value) if isinstance(value, ast.Name) else value)
-        items = [item for part in parts for item in (part.elts if isinstance(part, ast.List | ast.Tuple) else [part])]
+        every = (item for part in parts for item in (part.elts if isinstance(part, ast.List | ast.Tuple) else [part]))
+        items = list(islice(every, self.left))
+        self.left -= len(items)
         return [
             Fact(item.value, _place(item))
             for item in items

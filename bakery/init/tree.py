@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from bakery.core.errors import OutputError
-from bakery.core.files import open_plain
+from wheel_audit.plain_files import open_plain
 
 MOST_ENTRIES = 50_000
 """Files and folders that are listed."""
@@ -48,7 +48,7 @@ class Tree:
         if name not in self.files:
             return None
         try:
-            with open_plain(self.root / name, follow=False) as file:
+            with open_plain(self.root / name) as file:
                 return file.raw.read(most)
         except OSError:
             return None

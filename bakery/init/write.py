@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.core.errors import OutputError, UsageError
-from bakery.core.files import read_plain
 from bakery.init.findings import Rest, read_toml
 from bakery.init.tree import LARGEST, Tree
 from bakery.recipe.files import FILE, PYPROJECT, exists
+from wheel_audit.plain_files import read_plain
 
 MOST_LINES = 20
 _WIDTH = 120
@@ -26,7 +26,7 @@ _KEYS = (
     *("name", "source", "platforms", "python", "torch", "jax", "cuda"),
     *("base", "toolkit", "components", "framework", "requirements", "system-packages"),
     *("rust", "before-build", "network", "environment"),
-    *("frontend", "config-settings", "abi3", "repair", "imports", "files", "command"),
+    *("frontend", "config-settings", "abi3", "py3", "repair", "imports", "files", "command"),
 )
 """The keys, in the order of the file."""
 
@@ -194,7 +194,7 @@ class Target:
             raise OutputError(f"cannot write {self.file.name}: {reason}", hint="check permissions and space") from error
 
     def _append(self, text: str, before: bytes) -> None:
-        if read_plain(self.file, LARGEST, follow=False) != before:
+        if read_plain(self.file, LARGEST) != before:
             raise OutputError(f"{self.file.name} was changed in the meantime", hint="run the command again")
         ending = b"" if before.endswith(b"\n") or not before else b"\n"
         newline = b"\r\n" if b"\r\n" in before else b"\n"

@@ -59,7 +59,7 @@ class Cell:
         images: its base images, the one that compiles first.
         needs: the releases that it needs from the package index.
         built_by: the id of the cell that builds its wheel; its own unless it shares a stable-ABI wheel.
-        abi3: its wheel must be a stable-ABI wheel.
+        abi3: its wheel must serve several Pythons, as `Audit.abi3` or `Audit.py3` says.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """The plan: the intermediate representation between recipes and files.
 
 It has no unset values, everything is sorted or in the order of the recipe, and it can be written as JSON. Emitters, the
-build and the audit read nothing else.
+build and the audit read no recipe.
 
 Values that all targets share are in `Plan.args`, those of a cell in `Cell.args`, and those of a kind of targets in
 `core.names.TARGET_KINDS`. A test compares ``docker buildx bake --print`` of the emitted file with
@@ -15,10 +15,12 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from bakery.core.dockerignore import escaped
 from bakery.core.errors import UsageError
 from bakery.core.names import INGREDIENTS, TARGET_KINDS, WHEEL_PYTHON, Kind, with_derived
+from bakery.plan.build_facts import BuildFacts
 from bakery.plan.cells import Cell, Image, Target
-from bakery.plan.dockerfile import Stage
+from bakery.plan.dockerfile import Run, Stage
 from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
 from bakery.plan.values import Value, substitute
 
@@ -44,11 +46,14 @@ class Plan:
         network: the phases and commands that may use the network.
         requested_grants: what the recipe needs of the machine that builds, as ``--allow`` writes it, including paths in
             the project, which need no ``--allow``.
+        foreign: whose programs the recipe runs in steps beside those with credentials, as ``--allow`` writes it: images
+            (``image=NAME``) and servers (``server=ADDRESS``). Builds that are given credentials need these grants.
         platform_variable: the variable that holds the platform of all cells; empty if cells have their own.
-        job_memory: the peak memory of one compiler in MB; 0 if unknown.
-        jobs: the number of parallel compilers; 0 if the machine decides.
+        facts: what the recipe asks of its build.
         shares_slots: all compilers take slots, which the cells of an engine share; see ``slot.py``.
-        origins: dotted path → (value, where it came from), for ``--explain``.
+        origins: dotted path → (value, where it came from), as ``--explain`` shows them; for display only.
+        given: the dotted paths that the environment or the command line set.
+        settings: dotted path → its value, with references to variables as they are written.
         workflow, ci: the file of the workflow, and what it does; empty and None for a recipe without one.
         lock: the lock file.
         max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
@@ -75,14 +80,16 @@ class Plan:
     secrets: tuple[Secret, ...] = ()
     network: tuple[str, ...] = ()
     requested_grants: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
     cibuildwheel_cells: tuple[Cell, ...] = ()
     cibuildwheel: Cibuildwheel = field(default_factory=Cibuildwheel)
     overrides: tuple[Override, ...] = ()
     platform_variable: str = ""
-    job_memory: int = 0
-    jobs: int = 0
+    facts: BuildFacts = field(default_factory=BuildFacts)
     shares_slots: bool = False
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+    settings: Mapping[str, object] = field(default_factory=dict)
     workflow: str = ""
     ci: Ci | None = None
     lock: str = "bakery.lock"
@@ -108,7 +115,7 @@ class Plan:
 
     @property
     def required_grants(self) -> tuple[str, ...]:
-        """The grants that need ``--allow``: programs, layer caches, and paths that lead out of the project."""
+        """The grants that always need ``--allow``: secrets, layer caches, and paths that lead out of the project."""
         always = ("secret.", "cache=")
         return tuple(
             grant for grant in self.requested_grants if grant.startswith(always) or leaves(grant.partition("=")[2])
@@ -118,6 +125,15 @@ class Plan:
         """Return the secrets that targets of some kinds receive."""
         phases = {phase for kind in kinds for phase in TARGET_KINDS[kind].phases}
         return tuple(secret for secret in self.secrets if phases.intersection(secret.phases))
+
+    def credential_stages(self) -> dict[str, tuple[str, ...]]:
+        """Return the configurations of pip and cargo, by the ids of their secrets → the stages that get them."""
+        found: dict[str, list[str]] = {}
+        for stage in self.stages:
+            mounts = (mount for step in stage.steps if isinstance(step, Run) for mount in step.mounts)
+            for name in {mount.id for mount in mounts if mount.type == "secret"} & {"pip-conf", "cargo-config"}:
+                found.setdefault(name, []).append(stage.name)
+        return {name: tuple(stages) for name, stages in sorted(found.items())}
 
     def context_paths(self) -> tuple[str, ...]:
         """Return the paths of the build context that steps copy or mount, in the order of the Dockerfile."""
@@ -271,11 +287,19 @@ def leaves(path: str) -> bool:
     return posixpath.isabs(path) or posixpath.normpath(path).split("/")[0] == ".."
 
 
-def ignored_output(output: str) -> str:
-    """Return the ignore pattern of an output folder; empty if it is outside the context or has special characters."""
-    if output.startswith("/") or any(char in "*?[]\\!#" or char.isspace() for char in output):
-        return ""
-    return "/".join(piece for piece in output.split("/") if piece not in ("", ".")) or "*.whl"
+def ignored_output(output: str, source: str) -> tuple[str, ...]:
+    """Return the ignore patterns of an output folder: it is no input. Of one that holds the ``source``, those of wheels.
+
+    Both are relative to the context; none for an output folder outside of it.
+    """
+    if leaves(output):
+        return ()
+    path = posixpath.normpath(output)
+    if path in (".", source) or source.startswith(f"{path}/"):
+        inside = "" if path == "." else f"{escaped(path)}/"
+        # The second one is that of wheels while they are written.
+        return (f"{inside}*.whl", f"{inside}.bakery-*.tmp")
+    return (escaped(path),)
 
 
 def _matches(globs: tuple[str, ...], kind: Kind, cells: list[Cell]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -32,12 +33,14 @@ class SourceContext:
         accepted: patterns of files that look like secrets but are harmless.
         expected_mb: the size in MB (10⁶ bytes) above which a build warns.
         has_ignore: the recipe sets ``source.ignore``.
+        default_ignore: patterns of files that are not sent although the recipe does not say so.
     """
 
     folder: str = ""
     accepted: tuple[str, ...] = ()
     expected_mb: int = 0
     has_ignore: bool = False
+    default_ignore: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class Audit:
         namings: the names of the wheels of a build; the first one is tested.
         requires: the requirements that METADATA must have.
         abi3: the lowest Python of stable-ABI wheels; empty for none.
+        py3: the wheels are for every Python 3.
         max_size_mb: the largest wheel in MB (10⁶ bytes); 0 for PyPI's limit.
         torch_abi: the oldest torch of wheels that keep to its stable ABI; empty for none.
         variant_label: the label of wheel variants; empty for one that names the properties.
@@ -122,6 +126,7 @@ class Audit:
     max_size_mb: int = 0
     variant_label: Value = ("",)
     variant_properties: tuple[tuple[str, Value], ...] = ()
+    py3: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,9 @@ class Secret:
     @property
     def grants(self) -> tuple[str, ...]:
         """The grants that reading it needs, as ``--allow`` writes them."""
-        return (f"secret.command={self.name}",) if self.command else (f"fs.read={self.file}",) if self.file else ()
+        if self.env:
+            return (f"secret.env={self.env}",)
+        return (f"secret.command={self.name}",) if self.command else (f"fs.read={self.file}",)
 
     @property
     def origin(self) -> str:
@@ -171,7 +178,7 @@ class Ci:
         runners: platform → label of the runner.
         gpu_runner: the label of a runner that tests wheels on a GPU; empty for none.
         timeout: the time limit of a job in minutes.
-        install: the requirement from which pip installs Bakery.
+        install: the requirements from which pip installs Bakery.
         cache: ``gha`` or ``none``; empty if an estimate decides.
         compiler_cache: the address of a store; empty for GitHub's cache.
         free_disk: remove preinstalled files first; None if an estimate decides.
@@ -187,7 +194,7 @@ class Ci:
     gpu_runner: str
     max_jobs: int
     timeout: int
-    install: str
+    install: tuple[str, ...]
     cache: str
     compiler_cache: str
     free_disk: bool | None
@@ -196,6 +203,34 @@ class Ci:
     publish_url: str
     github_release: bool
     pages: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What a workflow must know of the repository that runs it.
+
+    Attributes:
+        folder: the project's folder in the repository; empty for its top.
+        submodules: the project has git submodules.
+        lfs: git-lfs has the content of some files.
+    """
+
+    folder: str = ""
+    submodules: bool = False
+    lfs: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The folder as a word, which no other folder has; empty for the top."""
+        return re.sub(r"[^A-Za-z0-9_-]", lambda match: "." if match[0] == "/" else f"~{ord(match[0]):x}~", self.folder)
+
+    def named(self, workflow: str) -> str:
+        """Return the file of a workflow; no workflow of another project of the repository has the same."""
+        return f"{workflow.removesuffix('.yml')}.{self.slug}.yml" if self.folder else workflow
+
+
+AT_TOP = Repository()
+"""A repository with a project at its top, and with nothing that a checkout must be asked for."""
 
 
 @dataclass(frozen=True, slots=True)

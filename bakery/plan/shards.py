@@ -16,7 +16,10 @@ from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 
 COMPILES = ("native", "compile")
-"""Stages that compile the project: cells that share one of them stay together."""
+"""Stages that compile the project: cells that share one of them stay together.
+
+Cells share the stage that runs it again with the repository exactly if they share the first one.
+"""
 
 MOST_JOBS = 256
 """Jobs that a matrix of a GitHub Actions workflow may have."""

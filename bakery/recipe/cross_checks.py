@@ -12,25 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from packaging.utils import canonicalize_name
 
 from bakery.core import names
+from bakery.core.environment import OWN, PREFIX
 from bakery.recipe.models.matrix import OWN_KEYS
 from bakery.recipe.models.text import REFERENCE
 from bakery.recipe.problems import Problem, nearest, one_of, shorten
 from bakery.recipe.type_names import Step
 
-RESERVED = frozenset(
+RESERVED = OWN | frozenset(
     (
-        *(
-            "BASE_IMAGE",
-            "BASE_REGISTRY",
-            "BASE_DIGEST",
-            "RUNTIME_IMAGE",
-            "CUDA_REPOSITORY",
-            "DEST",
-            "CA_BUNDLE",
-            "PIP_CONF",
-            "CARGO_CONFIG",
-        ),
-        *("CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY", "CACHE_KEY"),
+        *("BASE_IMAGE", "RUNTIME_IMAGE", "CUDA_REPOSITORY", "DEST", "PIP_CONF", "CARGO_CONFIG"),
+        *("GIT_CHECKOUT", "GIT_DIRECTORY", "GIT_PREFIX"),
         *("PATH", "HOME", "USER", "SHELL", "PWD", "TMPDIR", "SOURCE_DATE_EPOCH", "WHEEL_PYTHON", "TESTED_TORCH"),
         *("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT"),
         *("TARGETPLATFORM", "TARGETOS", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE"),
@@ -38,9 +29,9 @@ RESERVED = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"),
     )
 )
-"""Variable names with a meaning to Docker, bake, the shell or Bakery's Dockerfiles."""
+"""Variable names with a meaning to Docker, bake, the shell, Bakery's Dockerfiles, or to Bakery after ``BAKERY_``."""
 
-RESERVED_PREFIXES = ("BAKE_", "BAKERY_", "SECRET_", "PIP_", "UV_", "LD_", "OPENSSL_", "GIT_CONFIG", "GIT_SS")
+RESERVED_PREFIXES = ("BAKE_", PREFIX, "SECRET_", "PIP_", "UV_", "LD_", "OPENSSL_", "GIT_CONFIG", "GIT_SS")
 """Prefixes of such names. pip, uv, git and OpenSSL read them in steps with the password of the index."""
 
 _REQUIREMENTS = (

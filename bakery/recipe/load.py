@@ -60,15 +60,6 @@ class Loaded:
         return self.root / self.folder / (source.path or "." if source else ".")
 
 
-@dataclass(frozen=True)
-class JobFiles:
-    """The job files of a workspace, relative to it, and their workflow; ``alone`` if it has no recipe."""
-
-    files: tuple[str, ...] = ()
-    ci: Ci | None = None
-    alone: bool = False
-
-
 def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
     """Load the recipe, or the recipes of the workspace, that ``reference`` names.
 
@@ -109,23 +100,6 @@ def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
     data = {key: value for key, value in source.data.items() if key == "builders"}
     source.check(_builder_problems(data))
     return Builders.model_validate(data, by_alias=True, by_name=False).builders or {}, source.file.parent
-
-
-def job_files(cwd: Path) -> JobFiles:
-    """Return the jobs of the workspace in ``cwd``; RecipeError if the table or an entry is not valid."""
-    source = find_table(cwd.absolute(), cwd.absolute())
-    if source is None or "workspace" not in source.data:
-        return JobFiles()
-    workspace = _workspace(source)
-    root = source.file.parent
-    problems = [
-        Problem(("workspace", "jobs", index), f"'{shorten(entry)}' is not a file in the workspace", "name a job file")
-        for index, entry in enumerate(workspace.jobs or ())
-        if not is_inside(entry, root) or not (root / entry).is_file()
-    ]
-    source.check(problems)
-    alone = workspace.recipes is None and not recipe_part(source.data)
-    return JobFiles(tuple(PurePosixPath(entry).as_posix() for entry in workspace.jobs or ()), workspace.ci, alone)
 
 
 def from_python(recipe: Recipe, root: Path) -> Loaded:
@@ -200,8 +174,6 @@ def _load_source(source: RecipeFile, root: Path, cwd: Path) -> tuple[Loaded, ...
     recipes, errors = _members(source, root, cwd)
     if errors:
         raise merged(errors)
-    if not recipes:
-        raise _no_recipe(None, root, "the workspace has jobs and no recipe; `wheel-bakery compile JOB` compiles one")
     return tuple(recipes)
 
 
@@ -338,5 +310,6 @@ def _no_recipe(reference: str | None, where: Path, reason: str, workspace: list[
     if workspace:
         details.append(f"recipes of the workspace: {', '.join(workspace)}")
     details.append(f"shipped recipes: {', '.join(shipped()) or 'none'}")
-    hint = f"did you mean {close!r}?" if close else f"write a {FILE}, or name a folder that has one or a shipped recipe"
+    written = f"`wheel-bakery init` writes a {FILE} for a project; or " if reference is None else ""
+    hint = f"did you mean {close!r}?" if close else f"{written}name a folder that has one, or a shipped recipe"
     return RecipeError(named, hint=hint, details=details)

@@ -164,7 +164,13 @@ def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.7) -> str | 
     form = word[: 2 * _WIDTH].lower().replace("_", "-")
     close = difflib.get_close_matches(form, by_form, n=1, cutoff=cutoff)
     # ``maximum`` means max, though their similarity is below the cutoff.
-    prefixes = [name for name in by_form if 3 <= len(name) < len(form) <= 2 * len(name) + 1 and form.startswith(name)]
+    # So does ``environment`` env; but ``test-command`` is not test.
+    longest = len(form) if "-" not in form else 0
+    prefixes = [
+        name
+        for name in by_form
+        if 3 <= len(name) < len(form) <= max(longest, 2 * len(name) + 1) and form.startswith(name)
+    ]
     best = [*close, *prefixes]
     return by_form[best[0]] if best else None
 

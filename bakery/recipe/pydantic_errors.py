@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from bakery.core import names
 from bakery.recipe import type_names
 from bakery.recipe.models import Recipe
 from bakery.recipe.models.base import INVALID, Model
-from bakery.recipe.models.text import PlatformName, PythonVersion
+from bakery.recipe.models.text import Matching, PlatformName, PythonVersion
 from bakery.recipe.problems import Problem, describe, is_private, nearest, one_of, quoted, shorten
 from bakery.recipe.type_names import Step
 
@@ -30,6 +31,16 @@ _SYSTEMS = {
     **dict.fromkeys(("darwin", "macos", "macosx", "osx"), "macos"),
     **dict.fromkeys(("windows", "win"), "windows"),
 }
+_ELSEWHERE = {
+    "archs": "the top of the file as platforms",
+    "before-all": "[builder] as before-build",
+    "build-frontend": "[wheel] as frontend",
+    "packages": "[builder] as system-packages",
+    "skip": "[matrix] as exclude",
+    "test-requires": "[test] as requirements",
+}
+"""Keys of cibuildwheel and of other tools → where recipes have them."""
+
 _WIDEST = 200
 _MOST = 1000
 """Errors that become problems: each costs a comparison with all known keys."""
@@ -49,6 +60,8 @@ def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Proble
             problem
             for problem, item in zip(problems, errors, strict=False)
             if item["type"] != "missing" or problem.path not in renamed
+            # A list whose entries are all malformed is not empty.
+            if item["type"] != "too_short" or not _has_inner(problem.path, problems)
         ]
         more = len(errors) - _MOST
         return [*problems, Problem((), f"{more} more problems", "correct the others first")] if more > 0 else problems
@@ -57,13 +70,17 @@ def find_problems(model: type[Model], data: Mapping[str, object]) -> list[Proble
     return []
 
 
+def _has_inner(path: tuple[Step, ...], problems: Iterable[Problem]) -> bool:
+    return any(len(other.path) > len(path) and other.path[: len(path)] == path for other in problems)
+
+
 def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem:
     """Return the problem of ``key``, which the table at ``path`` of ``model`` does not have."""
     keys = tuple(type_names.keys(model))
     if model is Recipe:
         keys = (*keys, "workspace", "builders")
     close = nearest(key, keys)
-    homes = [] if close else _homes(key)
+    homes = [] if close else [_ELSEWHERE[key]] if key in _ELSEWHERE else _homes(key)
     if close:
         what, fix = f"unknown key; did you mean {close!r}? (expected one of: {one_of(keys)})", _RENAME + close
     elif homes:
@@ -75,14 +92,26 @@ def unknown_key(key: str, model: type[Model], path: tuple[Step, ...]) -> Problem
 
 
 def _homes(key: str) -> list[str]:
-    """Return the tables that do have ``key``."""
-    tables = [(f"[{name}]", type_names.model_of(field.annotation)) for name, field in type_names.keys(Recipe).items()]
-    homes = [
-        title
-        for title, model in tables
-        if model and title not in ("[variables]", "[secrets]") and key in type_names.keys(model)
-    ]
+    """Return the tables that do have ``key``, or have it without their own name: ``test-command`` is ``command``."""
+    tables = dict(_tables(Recipe))
+    for title, model in tables.items():
+        inner = key.removeprefix(f"{title.rpartition('.')[2]}-")
+        if inner != key and inner in type_names.keys(model):
+            return [f"[{title}] as {inner}"]
+    homes = [f"[{title}]" for title, model in tables.items() if key in type_names.keys(model)]
     return [*homes, "the top of the file"] if key in type_names.keys(Recipe) else homes
+
+
+def _tables(model: type[Model], above: str = "") -> Iterator[tuple[str, type[Model]]]:
+    """Yield the dotted names of the tables in a model, those of the top first, without tables whose keys are free."""
+    inner = [
+        (f"{above}{name}", table)
+        for name, field in type_names.keys(model).items()
+        if name not in ("variables", "secrets") and (table := type_names.model_of(field.annotation))
+    ]
+    yield from inner
+    for title, table in inner:
+        yield from _tables(table, f"{title}.")
 
 
 def _problem(model: type[Model], data: Mapping[str, object], error: ErrorDetails) -> Problem:
@@ -206,8 +235,30 @@ def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Pr
     what = f"expected {_a(kind)}, found {describe(value, path)}"
     if allowed:
         return _not_a_choice(value, path, allowed, what)
+    if (
+        kind == "text"
+        and (matching := _matching(annotation))
+        and not matching.takes(str(quoted(value) or "").strip('"'))
+    ):
+        return Problem(
+            path,
+            f"expected {matching.expected}, found {describe(value, path)}",
+            matching.hint or "write it so, in quotes",
+        )
     json_fix = "put it in square brackets: [{ … }]" if _is_single_table(kind, value) else ""
     return Problem(path, what, _type_advice(kind, value, path), json_fix=json_fix)
+
+
+def _matching(annotation: object) -> Matching | None:
+    """Return the pattern of a text; None without one."""
+    pending = [annotation]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Matching):
+            return item
+        pending += item.metadata if isinstance(item, FieldInfo) else get_args(item)
+        pending += [item.annotation] if isinstance(item, FieldInfo) else []
+    return None
 
 
 def _is_single_table(kind: str, value: object) -> bool:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import re
+import shlex
 import tomllib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bakery.core.errors import RecipeError
-from bakery.core.files import read_plain
 from bakery.recipe.problems import Number, Problem, is_private, recipe_error
 from bakery.recipe.toml_positions import MOST, TooMuch, positions
 from bakery.recipe.toml_positions import Path as KeyPath
+from wheel_audit.plain_files import read_plain
 
 LARGEST = 1024 * 1024
 """The maximum size of a recipe file in bytes."""
@@ -112,6 +113,15 @@ def parse(content: bytes, shown: str, *, entries: int = MOST) -> Document:
     return Document(data, lines)
 
 
+def table(text: str) -> dict[str, object]:
+    """Return the values of a TOML text that is no recipe, within the limits of one. Raises ValueError."""
+    try:
+        positions(text)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("lists or tables are nested too deeply") from None
+
+
 def _error(shown: str, what: str, fix: str, line: int = 0) -> RecipeError:
     return recipe_error(shown, [Problem((), what, fix, line)])
 
@@ -131,11 +141,11 @@ def _bytes(file: Path, shown: str) -> bytes:
     try:
         if file.is_dir():
             raise refuse("this is a folder; expected a file", "name the folder with bakery.toml, or the file itself")
-        return read_plain(file, LARGEST)
+        return read_plain(file, LARGEST, follow=True)
     except FileNotFoundError:
         raise refuse("there is no such file", "check the path") from None
     except PermissionError:
-        raise refuse("the file may not be read", f"allow it: chmod u+r {shown}") from None
+        raise refuse("the file may not be read", f"allow it: chmod u+r {shlex.quote(shown)}") from None
     except (OSError, ValueError) as error:
         number = error.errno if isinstance(error, OSError) else None
         if number == errno.EFBIG:

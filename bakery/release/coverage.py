@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -11,12 +10,14 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, canonicalize_name
 from packaging.version import Version
 
-from bakery.core.errors import UnavailableError, UsageError
+from bakery.core.errors import RecipeError, UnavailableError, UsageError
 from bakery.core.names import axis_variable
-from bakery.core.wheel_names import parse_wheel_name
 from bakery.plan.model import Plan
+from bakery.recipe.files import PYPROJECT
+from bakery.recipe.toml_file import read
 from bakery.release.verify import assigned
 from bakery.toolchains.facts import manylinux_images, minor
+from wheel_audit.wheel_names import parse_wheel_name
 
 DISTRIBUTIONS = {"cuda": "cuda-toolkit", "torch": "torch", "jax": "jax"}
 """Axis → the distribution of the package index whose versions are its releases."""
@@ -58,9 +59,9 @@ def project_of(plan: Plan, root: Path) -> str:
     if plan.audit.name:
         return plan.audit.name
     try:
-        text = (root / plan.cibuildwheel.package / "pyproject.toml").read_text(encoding="utf-8")
-        return canonicalize_name(str(tomllib.loads(text)["project"]["name"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        project = read(root / plan.cibuildwheel.package / PYPROJECT, PYPROJECT, root).data["project"]
+        return canonicalize_name(str(project["name"]))  # type: ignore[index]
+    except (RecipeError, KeyError, TypeError):
         raise UsageError(
             f"recipe {plan.recipe}: pyproject.toml does not name the project",
             hint="name it: --project NAME",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from bakery.build.records.buildkit import record_path
-from bakery.core.files import file_sha256, read_plain
 from bakery.plan.model import Plan
 from bakery.plan.values import Json, substitute
+from bakery.runs.records.buildkit import record_path
+from wheel_audit.plain_files import file_sha256
+from wheel_audit.readers import read_json
 
 GPU_TEST = ".gpu-test.json"
 """Suffix of a wheel's file name."""
 
-_MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 def gpu_fault(plan: Plan, wheel: Path) -> str:
@@ -25,8 +25,8 @@ def gpu_fault(plan: Plan, wheel: Path) -> str:
     if not path.is_file():
         return "was not tested on a GPU: run `wheel-bakery gpu-test`"
     try:
-        record = json.loads(read_plain(path, _MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
+        record = read_json(path, MAX_BYTES)
+    except (OSError, ValueError):
         record = None
     if not isinstance(record, dict) or record.get("format") != 1 or not record.get("gpus"):
         return f"{path.name} is no record of a test on a GPU"

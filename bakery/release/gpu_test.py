@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-import shutil
+import posixpath
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 
-from bakery.build.lock import lock_file
-from bakery.build.lock.model import LockedFile, Materials
-from bakery.build.records.buildkit import record_path
+from bakery.core.environment import for_tool
 from bakery.core.errors import BakeError, OutputError, UnavailableError, UsageError
+from bakery.core.files import write
+from bakery.core.inside import Inside
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Json, substitute
-from bakery.release.gpu_record import GPU_TEST, planned_test
+from bakery.release.gpu_record import GPU_TEST, MAX_BYTES, planned_test
 from bakery.release.verify import assigned
 from bakery.resolve.wheel_test import TEST
+from bakery.runs.buildx.rawjson import lines_of
+from bakery.runs.lock import lock_file
+from bakery.runs.lock.model import LockedFile, Materials
+from bakery.runs.records.buildkit import record_path
 from bakery.toolchains import programs
+from wheel_audit.plain_files import open_plain
 
 
 def prepare(plans: Sequence[tuple[Path, Plan]], wheels: Sequence[Path], folder: Path) -> list[Path]:
@@ -30,7 +36,8 @@ def prepare(plans: Sequence[tuple[Path, Plan]], wheels: Sequence[Path], folder: 
     found: list[Path] = []
     jobs: list[Json] = []
     try:
-        (folder / "wheels").mkdir(parents=True)
+        folder.mkdir(parents=True)
+        inside = Inside(folder)
         for root, plan in plans:
             if not plan.cibuildwheel.test_gpu:
                 continue
@@ -38,14 +45,16 @@ def prepare(plans: Sequence[tuple[Path, Plan]], wheels: Sequence[Path], folder: 
             lock = lock_file.read(root / plan.lock, plan.lock)
             locked = lock_file.cells(lock) if lock else {}
             for cell, wheel in _wheels(plan, wheels):
-                shutil.copy(wheel, folder / "wheels")
+                with open_plain(wheel) as file:
+                    inside.write(f"wheels/{wheel.name}", file)
                 found.append(wheel)
                 jobs.append(_job(plan, cell, wheel, locked.get(cell.id)))
-        (folder / "job.json").write_text(json.dumps(jobs, indent=1), encoding="utf-8")
-        shutil.copy(Path(__file__).with_name("programs") / "gpu_test.py", folder / "run.py")
-        (folder / "smoke.py").write_text(programs.text("smoke.py"), encoding="utf-8")
+        inside.write("job.json", json.dumps(jobs, indent=1).encode())
+        inside.write("run.py", (files(__package__) / "programs" / "gpu_test.py").read_bytes())
+        inside.write("smoke.py", programs.text("smoke.py").encode())
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise OutputError(f"cannot prepare {folder}: {what}") from error
     if not found:
         raise UsageError(
             "no wheel to test: none of them belongs to a recipe with test.gpu",
@@ -54,18 +63,26 @@ def prepare(plans: Sequence[tuple[Path, Plan]], wheels: Sequence[Path], folder: 
     return found
 
 
-def run(folder: Path, wheels: Sequence[Path], *, installed: bool) -> None:
+def run(folder: Path, wheels: Sequence[Path], line: Callable[[str], object] = str, *, installed: bool) -> None:
     """Run the tests that a folder was prepared for, and put their records beside the wheels.
 
-    Raises UnavailableError without a GPU, BakeError if a test fails.
+    ``line`` receives each line that they print; by default, nobody does. Raises UnavailableError without a GPU, BakeError if a test fails.
     """
-    done = subprocess.run([sys.executable, str(folder / "run.py"), *["--installed"] * installed], check=False)
+    command = [sys.executable, str(folder / "run.py"), *["--installed"] * installed]
+    with subprocess.Popen(command, env=for_tool(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as done:
+        assert done.stdout is not None
+        for text in lines_of(done.stdout):
+            line(text)
     for wheel in wheels:
-        record = folder / "records" / f"{wheel.name}{GPU_TEST}"
-        if record.is_file():
-            path = record_path(wheel, GPU_TEST)
-            path.parent.mkdir(exist_ok=True)
-            shutil.copy(record, path)
+        path = record_path(wheel, GPU_TEST)
+        # The tests may have made a link of that name, and the checkout one in the place of the record.
+        try:
+            record = Inside(folder).read(f"records/{wheel.name}{GPU_TEST}", MAX_BYTES)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise OutputError(f"cannot read {error.filename}: {error.strerror}") from error
+        write(wheel.parent, {path.relative_to(wheel.parent).as_posix(): record.decode(errors="replace")})
     if done.returncode == 2:
         raise UnavailableError(
             "this machine cannot test the wheels", hint="see the line above; --prepare makes a folder for another one"
@@ -88,14 +105,16 @@ def _copy_files(root: Path, plan: Plan, folder: Path) -> None:
             f"{plan.recipe}: test.files are in a source that is not in this folder",
             hint="set source.path, or a test.command that needs no files",
         )
-    for item in settings.test_files:
-        source, target = root / settings.package / item, folder / item
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(source, target, symlinks=True, ignore=ignored, dirs_exist_ok=True)
-        else:
-            shutil.copy(source, target)
+    folder.mkdir(parents=True)
+    source, target = Inside(root / settings.package), Inside(folder)
+    for item in map(posixpath.normpath, settings.test_files):
+        try:
+            names = source.names("" if item == "." else item)
+        except NotADirectoryError:
+            names = [item]
+        for name in names:
+            if "__pycache__" not in name.split("/"):
+                source.copy(name, target)
 
 
 def _job(plan: Plan, cell: Cell, wheel: Path, locked: Materials | None) -> dict[str, Json]:

@@ -10,17 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery import __version__
-from bakery.audit.difference import Difference, differences
-from bakery.build.buildx.board import Listener
-from bakery.build.context_files import files, tree_hash
-from bakery.build.lock.failure import LockFailure
-from bakery.build.options import Options, PinnedMaterials
-from bakery.build.pipeline import bake_plan
-from bakery.build.records.read import Provenance, locked_from_provenance, read, recorded_images
-from bakery.build.run_outcome import conclusion
-from bakery.core.errors import BakeryError, UnavailableError
+from bakery.core.errors import AuditError, BakeryError, UnavailableError
 from bakery.core.git import clone
 from bakery.core.names import Kind
+from bakery.core.source_manifest import tree_hash
 from bakery.emit.dockerfile import build_digest
 from bakery.engine.session import EngineSession
 from bakery.plan.dockerfile import Add
@@ -32,6 +25,15 @@ from bakery.recipe.problems import shorten
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import SetOptions, parse_set_options
 from bakery.resolve.settings import build_variables
+from bakery.runs.buildx.board import Listener
+from bakery.runs.context import source_of
+from bakery.runs.lock.failure import LockFailure
+from bakery.runs.options import Options, PinnedMaterials
+from bakery.runs.pipeline import bake_plan
+from bakery.runs.records.read import Provenance, locked_from_provenance, read, recorded_images
+from bakery.runs.run_outcome import conclusion
+from wheel_audit.difference import Difference, differences
+from wheel_audit.worker import LimitExceeded
 
 _SHIPPED = "shipped recipe "
 
@@ -68,7 +70,8 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """How to build a wheel again: with another recipe than in its provenance, and with more settings, as in ``--set``.
+    """How to build a wheel again: with another recipe than in its provenance, with more settings, as in ``--set``, and with
+    grants, as in ``--allow``.
 
     With ``here``, the project is built as it is now; the source and recipe in the provenance are ignored.
     """
@@ -77,6 +80,7 @@ class RebuildOptions:
     provenance: Path | None = None
     here: bool = False
     sets: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
 
 
 def reproduce(
@@ -94,7 +98,8 @@ def reproduce(
         pinned = None if options.here else _pinned_materials(plan, recorded)
         if pinned and not recorded.requirements:
             engine.say("the provenance names no packages: the build uses those that the index has now")
-        request = Options(("wheel",), (f"wheel-{recorded.cell}",), output, no_cache=True, pinned=pinned, state=state)
+        cells = (f"wheel-{recorded.cell}",)
+        request = Options(("wheel",), cells, output, no_cache=True, pinned=pinned, state=state, allow=options.allow)
         error = conclusion([bake_plan(root, plan, request, engine, listener)])
         if isinstance(error, LockFailure):
             text = "the wheel cannot be built again: some of its inputs are not available"
@@ -107,12 +112,19 @@ def reproduce(
             names = tuple(sorted(path.name for path in output.glob("*.whl")))
             return Reproduction(wheel, (Difference("", "file name", (wheel.name,), names),), (), taken, not_compared)
         materials = tuple(_materials(recorded, read(built)))
-        return Reproduction(wheel, differences(wheel, built), materials, taken, not_compared)
+        return Reproduction(wheel, _compared(wheel, built), materials, taken, not_compared)
+
+
+def _compared(wheel: Path, other: Path) -> tuple[Difference, ...]:
+    try:
+        return differences(wheel, other)
+    except LimitExceeded as error:
+        raise AuditError(error.message) from error
 
 
 def against(wheel: Path, other: Path) -> Reproduction:
     """Compare two wheels without a build. Raises BakeryError if one cannot be read."""
-    return Reproduction(wheel, differences(wheel, other), not_compared=("how the two were built",))
+    return Reproduction(wheel, _compared(wheel, other), not_compared=("how the two were built",))
 
 
 def _taken(recorded: Provenance, options: RebuildOptions, pinned: PinnedMaterials | None) -> Iterator[str]:
@@ -228,7 +240,7 @@ def _mismatches(recorded: Provenance, loaded: Loaded, options: RebuildOptions) -
     if paths and not recorded.source:
         yield "the provenance has no hash of its files (dirHash)"
     elif paths and recorded.source:
-        digest = tree_hash(files(loaded.root / plan.context, paths, plan.ignore))
+        digest = tree_hash(source_of(loaded.root, plan).files)
         if digest != recorded.source[0]["dirHash"]:
             yield "its files are not those that the wheel was built from"
 

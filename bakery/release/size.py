@@ -8,15 +8,15 @@ from enum import StrEnum
 from pathlib import Path
 from statistics import median
 
-from bakery.audit.checks.size import PYPI_PROJECT_LIMIT
-from bakery.build.cell_inputs import CellInputs, bakes_of
-from bakery.build.journal import Record, kept_records
-from bakery.build.shared_wheels import families, known_builders
 from bakery.core.text import size_text
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.resolve.rules.case import ARCH_LISTS
 from bakery.resolve.rules.device import device_code, device_promises
+from bakery.runs.cell_inputs import CellInputs, bakes_of
+from bakery.runs.journal import Record, kept_records
+from bakery.runs.same_name import by_python
+from wheel_audit.checks.size import PYPI_PROJECT_LIMIT
 
 LIMIT_HINT = (
     "plan fewer cells or GPU architectures, or set builder.device-compression; if the index gives the project more space, "
@@ -159,13 +159,17 @@ def plan_size(plan: Plan, selected: Sequence[Cell], state: Path, project: str) -
     kept = kept_records(state, plan.recipe)
     # A run that did not finish a cell says nothing about its wheel.
     newest = {
-        name: record
-        for records in kept.values()
-        for name, record in records.items()
-        if name in cells and (record.wheels or record.wheel_of)
+        name: record for records in kept.values() for name, record in records.items() if name in cells and record.wheels
     }
-    taken = known_builders(families(cells.values()), newest)
-    builders = {name: cell.built_by if cell.built_by != name else taken.get(name, name) for name, cell in cells.items()}
+    # Cells that built the same wheel share it.
+    first: dict[object, str] = {}
+    for cell in by_python(cells.values()):
+        if cell.id in newest:
+            first.setdefault(newest[cell.id].wheels, cell.id)
+    builders = {
+        name: first.get(newest[name].wheels, name) if name in newest and cell.built_by == name else cell.built_by
+        for name, cell in cells.items()
+    }
     archs = {name: len(promise.archs) for name, promise in device_promises(plan).items()}
     builds = {
         name: _Build(

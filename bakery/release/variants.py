@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bakery.audit.auditor import audit_in_worker
-from bakery.audit.finding import Finding, Severity
-from bakery.audit.limits import OverLimit
-from bakery.audit.metadata import read_metadata
-from bakery.audit.variant import FILE, BadVariant, declare, derive, is_label, label_of, write
-from bakery.audit.zips import ZIP_ERRORS, open_zip
-from bakery.build.publish import publish
 from bakery.core.errors import AuditError, OutputError
-from bakery.core.files import open_plain
-from bakery.core.wheel_names import split_label
+from bakery.runs.audited import report_on
+from bakery.runs.publish import publish
+from wheel_audit.finding import Finding, Severity
+from wheel_audit.limits import OverLimit
+from wheel_audit.metadata import read_metadata
+from wheel_audit.plain_files import open_plain
+from wheel_audit.variant import FILE, BadVariant, declare, derive, is_label, label_of, write
+from wheel_audit.wheel_names import split_label
+from wheel_audit.zips import ZIP_ERRORS, open_zip
 
 _CHUNK = 1 << 20
 
@@ -81,7 +82,7 @@ def other_files(plain: Path, variant: Path) -> set[str]:
 
 def _record(wheel: Path) -> set[tuple[str, str]]:
     try:
-        with open_plain(wheel) as stream, open_zip(stream) as archive:
+        with open_plain(wheel, follow=True) as stream, open_zip(stream) as archive:
             texts = {path: archive.read(path) for path in archive.namelist() if path.endswith(".dist-info/RECORD")}
         rows = read_metadata(tuple(texts), texts).record
     except (OverLimit, *ZIP_ERRORS):
@@ -93,7 +94,7 @@ def _package(wheel: Path, folder: Path, dialect: str, declared: Declared) -> Pat
     """Write the variant of a wheel and audit it. Raises BadVariant with what is wrong."""
     if split_label(wheel.name)[1]:
         raise BadVariant("it is a variant already; name the plain wheel")
-    report = audit_in_worker(wheel)
+    report = report_on(wheel)
     _refuse(report.findings)
     properties = declare(derive(report.objects), declared.properties)
     label = (properties and declared.label) or label_of(properties)
@@ -108,7 +109,7 @@ def _package(wheel: Path, folder: Path, dialect: str, declared: Declared) -> Pat
         _copy(wheel, target, write({label: properties}, dialect).encode())
     except OSError as error:
         raise OutputError(f"cannot write {target.name}: {error.strerror or error}") from error
-    _refuse(audit_in_worker(target).findings)
+    _refuse(report_on(target).findings)
     return target
 
 
@@ -131,8 +132,12 @@ def _copy(wheel: Path, target: Path, text: bytes) -> None:
             path = f"{head}/{FILE}"
             digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
             lines = source.read(info).splitlines(keepends=True)
-            at = next(i for i, line in enumerate(lines) if line.startswith(f"{info.filename},".encode()))
-            end = b"\r\n" if lines[at].endswith(b"\r\n") else b"\n"
+            # Its own line may be quoted, and need not be there.
+            own = re.compile(b'"?%b"?,' % re.escape(info.filename.encode()))
+            at = next((i for i, line in enumerate(lines) if own.match(line)), len(lines))
+            end = b"\r\n" if lines and lines[0].endswith(b"\r\n") else b"\n"
+            if at and not lines[at - 1].endswith(b"\n"):
+                lines[at - 1] += end
             lines.insert(at, f"{path},sha256={digest},{len(text)}".encode() + end)
             result.writestr(_like(info, path), text)
             result.writestr(_like(info, info.filename), b"".join(lines))

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename
+from packaging.version import Version
 
-from bakery.audit.expected_wheel import ExpectedWheel
-from bakery.audit.finding import listed
-from bakery.audit.result_cache import audit
-from bakery.audit.tags import installable_abis, parse_platform
-from bakery.build.expectations import expected, promises
-from bakery.build.records.buildkit import PROVENANCE, record_path
-from bakery.build.records.read import read
-from bakery.build.shared_wheels import by_python, families, serves
 from bakery.core.errors import AuditError, OutputError, UnavailableError
-from bakery.core.wheel_names import parse_wheel_name, split_label
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.release.gpu_record import gpu_fault
 from bakery.release.size import LIMIT_HINT, ProjectSize, by_project, limit_of, uploaded
 from bakery.release.variants import other_files
 from bakery.resolve.rules.device import device_promises
+from bakery.runs.audited import audit
+from bakery.runs.expectations import expected, promise_of, promises
+from bakery.runs.records.read import provenance_of, read
+from bakery.runs.release_tag import tag_faults
+from bakery.runs.same_name import by_python, differ_in_python_only, serves
+from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.finding import listed
+from wheel_audit.plain_files import file_sha256
+from wheel_audit.tags import installable_abis, parse_platform
+from wheel_audit.wheel_names import parse_wheel_name, split_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,13 @@ class Release:
     projects: tuple[ProjectSize, ...]
 
 
-def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False) -> Release:
+def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False, tag: str = "") -> Release:
     """Check a set of wheels with different names; return what it has. ``cache`` is the folder of audit results.
 
     With ``gpu``, each wheel of a recipe with ``test.gpu`` must have a record of a passed test on a GPU.
-    Raises AuditError with all missing wheels, failed audits, wheels that are in no plan, and projects whose wheels take
-    more space than their index gives them.
+    With ``tag``, each wheel must have the version that this git tag names.
+    Raises AuditError with all missing wheels, failed audits, wheels that are in no plan, wheels of another version than
+    the tag's, and projects whose wheels take more space than their index gives them.
     """
     problems: list[str] = []
     sizes: list[ProjectSize] = []
@@ -52,8 +56,10 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
             (variants if label else left).append(path)
         except InvalidWheelFilename as error:
             problems.append(str(error))
+    named = [*left, *variants]
     problems += _wrong_variants(variants, left, cache)
     missing: list[str] = []
+    planned: list[Path] = []
     for plan in plans:
         device = device_promises(plan)
         found, served, absent, left = assigned(plan, left)
@@ -62,11 +68,22 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
             matched, others = found[cell.id], served.get(cell.id, ())
             expectations = promises(plan, cell, device.get(cell.id), matched, others)
             for path, expectation in zip(matched, expectations, strict=True):
-                faults = [*_faults(path, expectation, cache), *_recorded_faults(path, others)]
-                faults += filter(None, [gpu_fault(plan, path)] if gpu else [])
+                faults = [*_faults(path, expectation, cache)]
+                with suppress(OSError):  # The audit says that it cannot be read.
+                    faults += [*_recorded_faults(path, (cell, *others)), *filter(None, [gpu_fault(plan, path)] * gpu)]
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
-        sizes += _size(plan, [path for matched in found.values() for path in matched], variants)
-    problems = missing + problems + [f"{path.name}: in no plan" for path in left]
+        planned += (matched := [path for paths in found.values() for path in paths])
+        sizes += _size(plan, matched, variants)
+    problems = missing + problems + [f"{path.name}: in no plan{_beside(path, planned)}" for path in left]
+    wrong = tag_faults(plans, named, tag) if tag else []
+    if wrong and not problems:
+        raise AuditError(
+            f"the wheels are not the release that tag {tag} names",
+            details=wrong,
+            hint="set the project's version, commit, and move the tag there; or name the right tag. If the project's tags "
+            "begin with another name, list them in ci.tags",
+        )
+    problems += wrong
     projects = by_project(sizes)
     too_large = [fault for project in projects if (fault := project.fault)]
     if problems or too_large:
@@ -117,13 +134,14 @@ def assigned(
 ) -> tuple[dict[str, list[Path]], dict[str, list[Cell]], list[str], list[Path]]:
     """Return cell → its wheels, by their names; cell → the others that take its wheels, what is missing, and the wheels left."""
     cells = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
-    kin, left = families(cells), list(wheels)
+    # Of the wheels of one cell, an earlier run may have left some: the newest is the one to compare.
+    left = sorted(filter(_is_named, wheels), key=_newest, reverse=True)
     found: dict[str, list[Path]] = {}
     served: dict[str, list[Cell]] = {}
     missing: list[str] = []
     for cell in by_python(cells):
         matched, absent = expected(plan, cell, [path for path in left if _fits(plan, cell, path)])
-        lower = (other.id for other in kin.get(cell.id, ()) if other.id in found)
+        lower = (other.id for other in by_python(cells) if other.id in found and differ_in_python_only(other, cell))
         builder = next((name for name in lower if serves([path.name for path in found[name]], cell)), "")
         if absent and builder:
             served.setdefault(builder, []).append(cell)
@@ -131,25 +149,63 @@ def assigned(
         left = [path for path in left if path not in matched]
         found |= {} if absent else {cell.id: matched}
         missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
-    return found, served, missing, left
+    return found, served, missing, [*left, *(path for path in wheels if not _is_named(path))]
 
 
-def _recorded_faults(wheel: Path, served: Sequence[Cell]) -> Sequence[str]:
-    """Return the faults that the provenance of a wheel tells; without one nobody knows.
+def expectation(plan: Plan, wheel: Path) -> ExpectedWheel | None:
+    """Return what a plan expects of a wheel; None if no cell of it has one with this name."""
+    device = device_promises(plan)
+    cells = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
+    fitting = (cell for cell in by_python(cells) if _is_named(wheel) and _fits(plan, cell, wheel))
+    found = (promise_of(plan, cell, device.get(cell.id), wheel) for cell in fitting)
+    return next((item for item in found if item), None)
 
-    It must not be of an incremental build, and must have been tested for the cells of ``served``.
+
+def _is_named(wheel: Path) -> bool:
+    """Whether a file has the name of a wheel."""
+    try:
+        parse_wheel_name(wheel.name)
+    except InvalidWheelFilename:
+        return False
+    return True
+
+
+def _newest(wheel: Path) -> tuple[Version, float]:
+    """Return the key that puts the newest of the wheels of a cell last: by version, then by the time of the file."""
+    return parse_wheel_name(wheel.name)[1], wheel.stat().st_mtime if wheel.is_file() else 0.0
+
+
+def _beside(wheel: Path, planned: Iterable[Path]) -> str:
+    """Return which planned wheel has the place of another one, for its message; empty for none."""
+    others = (path.name for path in planned if _place(path) == _place(wheel))
+    return next((f"; {other} is in its place: remove it if an earlier run left it" for other in others), "")
+
+
+def _place(wheel: Path) -> object:
+    project, _, _, tags = parse_wheel_name(wheel.name)
+    return project, frozenset((tag.interpreter, tag.abi, parse_platform(tag.platform).arch) for tag in tags)
+
+
+def _recorded_faults(wheel: Path, cells: Sequence[Cell]) -> Sequence[str]:
+    """Return the faults that the provenance of a wheel tells: a source that changed while it was built, untested cells.
+
+    A wheel for several cells must be tested by each.
+
+    Without a provenance nobody knows.
     """
-    if not record_path(wheel, PROVENANCE).is_file():
+    if not wheel.is_file() or not provenance_of(wheel, file_sha256(wheel)):
         return ()
     try:
         provenance = read(wheel)
     except UnavailableError as error:
         return (error.message,)
-    faults = ["was built with --incremental; build it again without the option"] if provenance.incremental else []
-    if names := [cell.id for cell in served if cell.id not in provenance.also_serves]:
-        faults.append(
-            f"was not tested for {', '.join(names)}; set wheel.abi3, so that one job builds it and tests it for all"
-        )
+    tested, faults = (provenance.cell, *provenance.also_serves), []
+    if cells[1:] and (names := [cell.id for cell in cells if cell.id not in tested]):
+        key = "wheel.abi3 or wheel.py3"
+        faults.append(f"was not tested for {', '.join(names)}; set {key}, so that one job builds and tests it for all")
+    if names := provenance.changed_while_built:
+        what = "its source changed while it was built, so nobody knows what is in it"
+        faults.append(f"{what}: {listed(names)}; build it again")
     return faults
 
 

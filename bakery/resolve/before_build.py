@@ -43,7 +43,7 @@ def before_build(parts: Parts) -> tuple[Stage, ...]:
     run = Run(commands, (source, *caches, *(CERTIFICATES if network else ())), network=network)
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
     args = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
-    comment = f"The recipe's command before the build, without secrets, {network_words(run)}."
+    comment = f"The recipe's command before the build, without secrets, {network_words(parts, 'builder.before-build')}."
     return (Stage(STAGE, literal("builder"), (*args, *ccache_args(settings), run), comment),)
 
 

@@ -63,7 +63,8 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
     floor = settings.text("wheel.torch-abi")
     if floor:
         _check_torch(drafts, settings, floor)
-    return share_wheels([with_args(draft) for draft in drafts], settings.text("wheel.abi3"), floor)
+    abi3 = "3.0" if settings.flag("wheel.py3") else settings.text("wheel.abi3")
+    return share_wheels([with_args(draft) for draft in drafts], abi3, floor, py3=settings.flag("wheel.py3"))
 
 
 def _check_torch(drafts: Sequence[CellDraft], settings: Settings, floor: str) -> None:
@@ -137,23 +138,33 @@ def _torch_release(torch: str) -> tuple[int, ...]:
     return tuple(map(int, torch.partition("+")[0].split(".")))
 
 
-def share_wheels(drafts: Sequence[CellDraft], floor: str, torch_floor: str = "") -> tuple[CellDraft, ...]:
+def share_wheels(
+    drafts: Sequence[CellDraft], floor: str, torch_floor: str = "", *, py3: bool = False
+) -> tuple[CellDraft, ...]:
     """Return the cells with the cell that builds their wheel: of cells that differ only in their Python or their torch,
     that with the lowest.
 
     Cells that also differ in other build arguments build their own wheels, but with the same Python and torch, since the
     tested wheel is the published one. ``floor`` is the lowest Python of wheels with Python's stable ABI, ``torch_floor``
-    the oldest torch of those with torch's; empty if the project has none.
+    the oldest torch of those with torch's; empty if the project has none. ``py3``: free-threaded Pythons take the wheel, too.
     """
+
+    def shared_axes(draft: CellDraft) -> tuple[str, ...]:
+        # A free-threaded Python loads no abi3 module.
+        loads = (
+            floor and (py3 or not draft.python.endswith("t")) and python_release(draft.python) >= python_release(floor)
+        )
+        return (*(["python"] if loads else []), *(["torch"] if torch_floor and "torch" in draft.axes else []))
+
     lowest: dict[object, CellDraft] = {}
     builders: dict[object, str] = {}
     for draft in sorted(drafts, key=_order):
-        if shared := _shared_axes(draft, floor, torch_floor):
+        if shared := shared_axes(draft):
             lowest.setdefault(_axes_key(draft, shared), draft)
             builders.setdefault(_build_key(draft, shared), draft.id)
     return tuple(
         _shared_draft(draft, shared, lowest[_axes_key(draft, shared)], builders[_build_key(draft, shared)])
-        if (shared := _shared_axes(draft, floor, torch_floor))
+        if (shared := shared_axes(draft))
         else draft
         for draft in drafts
     )
@@ -169,15 +180,8 @@ def _shared_draft(draft: CellDraft, shared: Sequence[str], lowest: CellDraft, bu
     return replace(draft, args=args, built_by=built_by, wheel_python=lowest.python, abi3="python" in shared)
 
 
-def _order(draft: CellDraft) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return _torch_release(draft.axes.get("torch", "0")), python_release(draft.python)
-
-
-def _shared_axes(draft: CellDraft, floor: str, torch_floor: str) -> tuple[str, ...]:
-    """Return the axes on which a cell's wheel does not depend."""
-    # A free-threaded Python loads no abi3 module.
-    python = floor and not draft.python.endswith("t") and python_release(draft.python) >= python_release(floor)
-    return (*(["python"] if python else []), *(["torch"] if torch_floor and "torch" in draft.axes else []))
+def _order(draft: CellDraft) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+    return _torch_release(draft.axes.get("torch", "0")), python_release(draft.python), draft.python.endswith("t")
 
 
 def _axes_key(draft: CellDraft, shared: Sequence[str]) -> object:

@@ -1,35 +1,31 @@
 """Which cells a change affects: compares changed files with the files that cells use, and the plan with the old plan.
 
-A file that is not known to be harmless counts as a change.
+A file that a build can read counts as a change, whatever it is.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from bakery.core.dockerignore import Ignore
 from bakery.core.errors import OutputError, UsageError
-from bakery.core.files import read_plain
-from bakery.core.git import differing, git, top_of
+from bakery.core.git import differing, top_of
+from bakery.core.git_blobs import blobs
+from bakery.core.git_command import git
+from bakery.core.inside import Inside
 from bakery.core.names import is_baked
+from bakery.core.source_manifest import SourceManifest
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
-from bakery.recipe.toml_positions import positions
+from bakery.recipe.toml_file import table
+from wheel_audit.plain_files import read_plain
 
 RECIPES = ("bakery.toml", "pyproject.toml")
 """Files that may contain a recipe or a workspace."""
 
-_DOCUMENTATION = re.compile(
-    r"(?:docs?|\.github)/.*|[^/]+\.(?:md|rst)|\.gitignore|\.editorconfig|\.pre-commit-config\.yaml"
-)
-"""Files at the top of a source that are documentation, unless a build file names them."""
-
-_BUILD_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "MANIFEST.in", "CMakeLists.txt", "meson.build")
+_MOST_RECIPES = 2000
 
 _SHOWN = 3
 
@@ -79,24 +75,35 @@ def changes_since(folder: Path, revision: str) -> Change:
 
 
 def write_old_recipes(change: Change, folder: Path) -> None:
-    """Write the recipe files of the revision into ``folder``; OutputError if git cannot read one."""
-    listing = git(change.top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", change.commit)
-    for name in (listing or "").split("\0"):
-        if PurePosixPath(name).name in RECIPES:
-            text = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
-            if text is None:
-                raise OutputError(f"git cannot read {name} of {change.revision}")
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    """Write the recipe files of the revision into ``folder``, which is empty.
 
-
-def affected_cells(root: Path, now: Plan, then: Plan | str, change: Change) -> AffectedCells:
-    """Return which cells of the project in ``root`` must be built.
-
-    ``now`` and ``then`` (the plan at the revision, or the reason why there is none) are made without the commit's time.
+    Raises OutputError if git cannot read one, and UsageError for a path that leads out, or too many files.
     """
-    used, unused = _uses(root, now, change)
+    folder.mkdir(parents=True, exist_ok=True)
+    inside = Inside(folder)
+    texts = blobs(change.top, change.commit, RECIPES)
+    if len(texts) > _MOST_RECIPES:
+        raise UsageError(f"--since: {change.revision} has more than {_MOST_RECIPES} files named like recipes")
+    for name, text in texts.items():
+        if text is None:
+            raise OutputError(f"git cannot read {name} of {change.revision}")
+        try:
+            inside.write(name, text.encode(errors="surrogateescape"))
+        except OSError as error:
+            raise OutputError(f"cannot write {name} of {change.revision}: {error.strerror}") from error
+
+
+def affected_cells(
+    now: Plan, then: Plan | str, change: Change, source: SourceManifest, relocked: Mapping[str, str]
+) -> AffectedCells:
+    """Return which cells of a project must be built.
+
+    Args:
+        now, then: the plan, and that at the revision or the reason why there is none, both without the commit's time.
+        source: as it is sent now.
+        relocked: cell → why its lock affects it.
+    """
+    used, unused = _uses(now, change, source)
     if used:
         return _all(now, f"changed: {_some(used)}")
     if isinstance(then, str):
@@ -104,7 +111,10 @@ def affected_cells(root: Path, now: Plan, then: Plan | str, change: Change) -> A
     before, after = Lineage(then), Lineage(now)
     old = {_point(cell): cell for cell in then.cells}
     common = _differing(then, now)
-    why = {cell.id: common or _why(cell, old.get(_point(cell)), now, then, after, before) for cell in now.cells}
+    why = {
+        cell.id: common or _why(cell, old.get(_point(cell)), now, then, after, before) or relocked.get(cell.id, "")
+        for cell in now.cells
+    }
     built = {cell_id: text for cell_id, text in why.items() if text}
     # A shared wheel is published when it passed the tests of all its cells.
     for cell in now.cells:
@@ -124,57 +134,43 @@ def _some(items: Sequence[str]) -> str:
     return ", ".join(items[:_SHOWN]) + (f", and {more} more" if more > 0 else "")
 
 
-def _uses(root: Path, plan: Plan, change: Change) -> tuple[list[str], list[str]]:
-    """Return the changed files that builds use, and the others with the reason why they do not matter."""
+def _uses(plan: Plan, change: Change, source: SourceManifest) -> tuple[list[str], list[str]]:
+    """Return the changed files that builds can read, and the others with the reason why they do not matter."""
     used, unused = [], []
-    folders = plan.context_paths()
-    project = root.resolve()
+    context, folders = source.folder.resolve(), plan.context_paths()
     for name in change.files:
         path = change.top.resolve() / name
-        if not path.is_relative_to(project):
+        inside = path.relative_to(context).as_posix() if path.is_relative_to(context) else ""
+        if not inside:
             unused.append(f"{name}: outside the project")
-            continue
-        inside = path.relative_to(project).as_posix()
-        source = next((folder for folder in folders if PurePosixPath(inside).is_relative_to(folder)), None)
-        if source is None:
+        elif not any(PurePosixPath(inside).is_relative_to(folder) for folder in folders):
             unused.append(f"{name}: outside the source")
-            continue
-        reason = _harmless(inside, source, root, plan, change, name)
-        if reason:
-            unused.append(f"{name}: {reason}")
+        elif not source.would_send(inside):
+            unused.append(f"{name}: never in the build context")
+        elif path.name == "pyproject.toml" and _has_same_project(path, change, name):
+            unused.append(f"{name}: only its [tool.bakery] changed")
         else:
             used.append(name)
     return used, unused
 
 
-def _harmless(inside: str, source: str, root: Path, plan: Plan, change: Change, name: str) -> str:
-    """Return why a changed file of the source changes no wheel; empty if it may change one."""
-    if Ignore(plan.ignore).ignores(inside):
-        return "never in the build context"
-    in_source = PurePosixPath(inside).relative_to(source).as_posix()
-    if PurePosixPath(inside).name == "pyproject.toml":
-        before = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
-        rest = _without_recipe(_text(root / inside))
-        if before is not None and rest is not None and rest == _without_recipe(before):
-            return "only its [tool.bakery] changed"
-    if _DOCUMENTATION.fullmatch(in_source):
-        users = [file for file in _BUILD_FILES if PurePosixPath(in_source).name in _text(root / source / file)]
-        return "" if users else "documentation"
-    return ""
+def _has_same_project(path: Path, change: Change, name: str) -> bool:
+    before = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
+    rest = _without_recipe(_text(path))
+    return before is not None and rest is not None and rest == _without_recipe(before)
 
 
 def _text(path: Path) -> str:
     try:
-        return read_plain(path, _LARGEST).decode("utf-8", errors="replace")
+        return read_plain(path, _LARGEST, follow=True).decode("utf-8", errors="replace")
     except OSError:
         return ""
 
 
 def _without_recipe(text: str) -> dict[str, object] | None:
     try:
-        positions(text)
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError):
+        document = table(text)
+    except ValueError:
         return None
     tool = document.get("tool")
     if isinstance(tool, dict):

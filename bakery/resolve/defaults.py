@@ -1,4 +1,4 @@
-"""The defaults of all fields: dotted path → value. No other module has defaults."""
+"""The defaults of all keys of a recipe: dotted path → value; those that follow from other values are decided elsewhere."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ DEFAULTS: Mapping[str, Default] = {
     "wheel.repair.strip": False,
     "wheel.repair.plat": "auto",
     "wheel.also-named": (),
+    "wheel.py3": False,
     "wheel.max-size": None,
     "wheel.max-project-size": None,
     "wheel.variants.label": None,

@@ -130,7 +130,7 @@ class CellDraft:
         args: the build arguments that the cell adds or changes.
         built_by: the id of the cell that builds its wheel; by default its own.
         wheel_python: the Python that builds its wheel; by default its own.
-        abi3: its wheel must be a stable-ABI wheel.
+        abi3: its wheel must serve several Pythons, as `Audit.abi3` or `Audit.py3` says.
     """
 
     id: str

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bakery.core.names import Phase
-from bakery.plan.dockerfile import Arg, Command, Env, Mount, Run, Script, Stage
-from bakery.plan.values import literal
+from bakery.plan.dockerfile import Command, Env, Mount, Run, Script, Stage
+from bakery.resolve.asking import asking_stages, results
 from bakery.resolve.references import declarations
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
     Parts,
+    Turn,
     ccache_args,
     compile_step,
     install_packages,
@@ -30,7 +33,7 @@ _NOTHING = "bakery: the native command put nothing into /native"
 
 def native_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages of the native step; none for a recipe without one."""
-    return (*_requirements(parts), *_tools(parts), _native(parts)) if parts.native_python else ()
+    return (*_requirements(parts), *_tools(parts), *_native(parts)) if parts.native_python else ()
 
 
 def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
@@ -38,8 +41,10 @@ def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]
     if not parts.native_python:
         return (), ()
     into = f"/src/{parts.settings.text('native.into')}"
-    mount = Mount("bind", OUTPUT, source=OUTPUT, from_="native")
-    return (mount,), (Command(literals("mkdir", "-p", into)), Command(literals("cp", "-a", f"{OUTPUT}/.", into)))
+    more = results(parts, "native", OUTPUT, f"{OUTPUT}-again")
+    mounts = (Mount("bind", OUTPUT, source=OUTPUT, from_="native"), *more)
+    copies = (Command(literals("cp", "-a", f"{mount.target}/.", into)) for mount in mounts)
+    return mounts, (Command(literals("mkdir", "-p", into)), *copies)
 
 
 def _requirements(parts: Parts) -> tuple[Stage, ...]:
@@ -70,21 +75,31 @@ def _tools(parts: Parts) -> tuple[Stage, ...]:
     )
 
 
-def _native(parts: Parts) -> Stage:
+def _native(parts: Parts) -> tuple[Stage, ...]:
     text = parts.settings.text("native.command")
-    run = compile_step(
-        parts,
-        Phase.NATIVE,
-        "native",
-        literals("sh", "-ec", text),
-        before=(Command(literals("mkdir", "-p", OUTPUT)), Command(literals("cd", "/src"))),
-        after=(Script(f"if test -z \"$(ls -A {OUTPUT})\"; then echo '{_NOTHING}' >&2; exit 1; fi"),),
-    )
+
+    def run(turn: Turn) -> Run:
+        step = compile_step(
+            parts,
+            Phase.NATIVE,
+            "native",
+            turn,
+            literals("sh", "-ec", text),
+            before=(Command(literals("mkdir", "-p", OUTPUT)), Command(literals("cd", "/src"))),
+        )
+        check = Script(f"if test -z \"$(ls -A {OUTPUT})\"; then echo '{_NOTHING}' >&2; exit 1; fi")
+        # A step that may stop at a question checks its result itself.
+        return step if turn.words else replace(step, commands=(*step.commands, check))
+
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
-    args = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
-    return Stage(
+    args = declarations((Run((Script(text),)),))
+    return asking_stages(
+        parts,
         "native",
-        literal("native-tools"),
-        (Arg("SOURCE_DATE_EPOCH"), *args, *ccache_args(parts.settings), run),
-        f"Compiled once for all Pythons, {network_words(run)}; what it writes in /src is dropped.",
+        "native-tools",
+        OUTPUT,
+        run,
+        f"Compiled once for all Pythons, {network_words(parts, 'native')}; what it writes in /src is dropped.",
+        *dict.fromkeys((*args, *ccache_args(parts.settings))),
+        full=True,
     )

@@ -15,10 +15,14 @@ from bakery.plan.options import Audit
 from bakery.plan.values import Ref
 from bakery.recipe.files import PYPROJECT
 from bakery.recipe.load import Loaded
+from bakery.resolve import epoch
+from bakery.resolve.asking import git_variables
+from bakery.resolve.build_facts import build_facts
 from bakery.resolve.cells import draft_cells, finish_cells, python_release
 from bakery.resolve.naming import check_names, namings, requires
 from bakery.resolve.plan_options import (
     cibuildwheel,
+    foreign,
     layer_cache,
     networked_phases,
     requested_grants,
@@ -29,9 +33,9 @@ from bakery.resolve.plan_options import (
 from bakery.resolve.references import parse as parse_value
 from bakery.resolve.select_toolkits import select_toolkits
 from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, apply_to_recipe, buildx_overrides
-from bakery.resolve.settings import Settings, decide
+from bakery.resolve.settings import Settings, check_values, decide
 from bakery.resolve.source_context import ignore_patterns, source_context
-from bakery.resolve.stage_inputs import Parts, compilers_take_slots, job_memory
+from bakery.resolve.stage_inputs import Parts, compilers_take_slots
 from bakery.resolve.stages import stages
 from bakery.toolchains.bases.base import Request
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER
@@ -48,7 +52,7 @@ def resolve(
 
     Args:
         sets: the values of ``--set``.
-        environ: the environment; names that start with ``BAKERY_`` set variables.
+        environ: the environment; names that start with ``BAKERY_`` set variables, and SOURCE_DATE_EPOCH the time.
         committed: the time of the source's last commit in seconds since 1970: SOURCE_DATE_EPOCH if nothing else sets
             it. None for a source without commits, and for files that must be the same at every commit.
 
@@ -57,6 +61,7 @@ def resolve(
         PlanError: no plan can satisfy the recipe.
     """
     variables, platforms, overrides = apply_to_recipe(sets or SetOptions(), loaded)
+    check_values(epoch.variable(item.value, str(item)) for item in overrides if item.key == f"args.{epoch.NAME}")
     settings = decide(loaded, environ or {}, variables, platforms, committed)
     toolkits = select_toolkits(settings)
     drafts = draft_cells(loaded, settings, overrides)
@@ -99,7 +104,11 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         context=".",
         dockerfile=dockerfile,
         bakefile=bakefile,
-        variables=(*settings.variables, *secret_variables(parts.secrets, rust=bool(settings.text("builder.rust")))),
+        variables=(
+            *settings.variables,
+            *git_variables(plan_stages),
+            *secret_variables(parts.secrets, rust=bool(settings.text("builder.rust"))),
+        ),
         args={item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT},
         global_args=_global_args(plan_stages),
         cells=cells,
@@ -114,13 +123,15 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         secrets=parts.secrets,
         network=networked_phases(settings),
         requested_grants=requested_grants(settings, parts.secrets),
+        foreign=foreign(settings, all_cells),
         cibuildwheel_cells=cibuildwheel_cells,
         cibuildwheel=cibuildwheel(parts),
         platform_variable=_platform_variable(settings, cells),
-        job_memory=job_memory(settings),
-        jobs=int(settings.text("builder.jobs") or 0),
+        facts=build_facts(parts, plan_stages),
         shares_slots=compilers_take_slots(parts),
         origins=settings.origins,
+        given=settings.given_paths,
+        settings=settings.values,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
         ci=workflow_settings(settings) if recipe.ci else None,
         lock=lock,
@@ -160,6 +171,7 @@ def _audit(settings: Settings) -> Audit:
         namings=namings(settings),
         requires=requires(settings),
         abi3=settings.text("wheel.abi3"),
+        py3=settings.flag("wheel.py3"),
         torch_abi=settings.text("wheel.torch-abi"),
         max_size_mb=size_mb(limit) if (limit := settings.text("wheel.max-size")) else 0,
         variant_label=parse_value(settings.text("wheel.variants.label")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import urllib.parse
 from collections.abc import Sequence
 
 from bakery import __version__
@@ -10,17 +11,20 @@ from bakery.core import names
 from bakery.core.durations import seconds_of
 from bakery.core.errors import PlanError
 from bakery.core.names import BASE_SECRETS, CacheBackend, Phase, size_mb
+from bakery.plan.cells import Cell
 from bakery.plan.model import leaves
 from bakery.plan.options import Cache, Ci, Cibuildwheel, Secret, Variable
-from bakery.plan.values import Value, literal
+from bakery.plan.values import Value, literal, substitute
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.naming import namings, tested_framework
 from bakery.resolve.references import parse
+from bakery.resolve.rust import DIST_SERVER
 from bakery.resolve.settings import Settings, cache_backends, set_fields
 from bakery.resolve.stage_inputs import Parts, folder
 from bakery.toolchains.facts import runners
+from bakery.toolchains.trusted_images import is_trusted
 
 _BUCKET = {
     "bucket": "bucket",
@@ -31,6 +35,7 @@ _BUCKET = {
 }
 """Key of the recipe → attribute of a bucket in BuildKit."""
 
+_RUST_SERVER = "https://static.rust-lang.org"
 _ABOUT_CARGO = "A configuration file of cargo with registries, handed to the step that fetches crates as a secret"
 
 
@@ -71,7 +76,7 @@ def workflow_settings(settings: Settings) -> Ci:
         gpu_runner=settings.text("ci.gpu-runner"),
         max_jobs=int(settings.text("ci.max-jobs")),
         timeout=int(settings.text("ci.timeout")),
-        install=settings.text("ci.install") or f"wheel-bakery[audit]=={__version__}",
+        install=settings.texts("ci.install") or (f"wheel-bakery[audit]=={__version__}",),
         cache=settings.text("ci.cache"),
         compiler_cache=settings.text("ci.compiler-cache"),
         free_disk=None if free is None else bool(free),
@@ -83,12 +88,9 @@ def workflow_settings(settings: Settings) -> Ci:
     )
 
 
-def workflow_of_jobs(written: models.Ci) -> Ci:
-    """Return the settings of the workflow of IREE modules, which publishes nothing."""
-    silent = written.model_copy(
-        update=dict.fromkeys(("publish", "publish_url", "pages", "compiler_cache", "github_release", "gpu_runner"))
-    )
-    return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(silent, "ci."))}, (), {}, {}))
+def workflow_alone(written: models.Ci) -> Ci:
+    """Return the settings of a workflow that belongs to no recipe."""
+    return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(written, "ci."))}, (), {}, {}))
 
 
 def cibuildwheel(parts: Parts) -> Cibuildwheel:
@@ -195,6 +197,32 @@ def requested_grants(settings: Settings, secrets: Sequence[Secret]) -> tuple[str
     if leaves(settings.text("output.directory")):
         grants.append(f"fs.write={settings.text('output.directory')}")
     return tuple(dict.fromkeys(grants))
+
+
+def foreign(settings: Settings, cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Return the images and servers that a recipe names and neither Bakery nor the user does, as ``--allow`` writes them.
+
+    Their programs run before, or in, steps with credentials. Packages of a CUDA repository are NVIDIA's, unless the recipe
+    names another key.
+    """
+    rust = dict(settings.pairs("builder.environment")).get(DIST_SERVER) if settings.text("builder.rust") else None
+    addresses = [rust] if rust else []
+    if settings.text("builder.cuda-repository-key"):
+        addresses.append(parse(settings.text("builder.cuda-repository")))
+    variables = {item.name: item.value for item in settings.variables}
+    wanted: dict[str, None] = {}
+    for cell in cells:
+        values = names.with_derived(variables | dict(cell.args))
+        wanted |= {f"server={_origin(substitute(address, values))}": None for address in addresses}
+        if not (settings.is_given("builder.base.digest") or settings.is_given("builder.base.registry")):
+            wanted |= {f"image={image.ref}": None for image in cell.images if not is_trusted(image.ref)}
+    return tuple(grant for grant in wanted if grant != f"server={_RUST_SERVER}")
+
+
+def _origin(address: str) -> str:
+    """Return scheme and host of a URL; other addresses as they are."""
+    parts = urllib.parse.urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else address
 
 
 def _cache_grants(settings: Settings) -> list[str]:

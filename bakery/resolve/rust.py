@@ -25,7 +25,7 @@ _RUST, _CRATES = "rust", "crates"
 _PYTHON = f"{TOOLS}/bin/python"
 _HOME = "/crates"
 _CACHE = "/var/cache/cargo"
-_SERVER = "RUSTUP_DIST_SERVER"
+DIST_SERVER = "RUSTUP_DIST_SERVER"
 
 
 def read_project(parts: Parts) -> tuple[Script, ...]:
@@ -51,7 +51,7 @@ def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     wanted = f"{PROJECT}/rust"
     install = Command(
         literals("net", _PYTHON, program_mounts.path("rust.py"), wanted),
-        tuple(item for item in settings.pairs("builder.environment") if item[0] == _SERVER),
+        tuple(item for item in settings.pairs("builder.environment") if item[0] == DIST_SERVER),
     )
     mounts = (Mount("bind", wanted, source=wanted, from_="project"), *CERTIFICATES)
     rust = stage_with_args(_RUST, base, (Run((install,), mounts),), "The Rust that recipe or project ask for.")

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from pydantic import BaseModel
 
+from bakery.core.environment import OWN, PREFIX
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.image_names import parse
 from bakery.core.names import BASE_REGISTRY, PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
@@ -18,14 +19,12 @@ from bakery.plan.values import Ref, Value
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Secret, Variable
 from bakery.recipe.models.text import REFERENCE
+from bakery.resolve import epoch
 from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.references import parse as parse_value
 from bakery.toolchains.bases.pinned import Pinned
 from bakery.toolchains.frameworks import Framework
 from bakery.toolchains.registry import bases, frameworks
-
-PREFIX = "BAKERY_"
-"""Environment variables with this prefix set recipe variables: ``BAKERY_CUDA_VERSION=12.8.0``."""
 
 _THREE_PARTS = r"[0-9]+\.[0-9]+\.[0-9]+"
 _ENDLESS = re.compile("[0-9]{1000}")
@@ -39,9 +38,6 @@ RELEASES = {
     "JAX_VERSION": (_THREE_PARTS, "a JAX release in three parts, such as 0.10.2"),
 }
 """Variables with a release → its pattern and a description. Other values are derived from its parts."""
-
-EPOCH = 315532800
-"""SOURCE_DATE_EPOCH of a source without commits: 1980-01-01, the earliest time that a zip archive can have."""
 
 _CACHE_PATHS = {
     "CACHE": "cache.backend",
@@ -63,9 +59,11 @@ class Settings:
         values: dotted path in the recipe → value.
         variables: the variables that are not axes.
         axes: axis → its values, ``python`` first and ``platform`` last.
-        origins: dotted path → (value as text, its origin).
+        origins: dotted path → (value as text, its origin), for display only.
         platform_variable: the variable with the only platform; empty if the recipe lists platforms.
+        written: the dotted paths that the recipe sets.
         given: the variables that the environment or the command line sets.
+        given_paths: the dotted paths that they set.
     """
 
     values: Mapping[str, object]
@@ -73,7 +71,9 @@ class Settings:
     axes: Mapping[str, tuple[str, ...]]
     origins: Mapping[str, tuple[str, str]]
     platform_variable: str = ""
+    written: frozenset[str] = frozenset()
     given: frozenset[str] = frozenset()
+    given_paths: frozenset[str] = frozenset()
 
     def text(self, path: str) -> str:
         """Return the value at ``path`` as text; empty for none."""
@@ -86,8 +86,7 @@ class Settings:
 
     def is_given(self, path: str) -> bool:
         """Whether the environment or the command line sets the value at ``path``."""
-        origin = self.origins.get(path, ("", ""))[1]
-        return origin == "--set" or origin.startswith(PREFIX)
+        return path in self.given_paths
 
     def texts(self, path: str) -> tuple[str, ...]:
         """Return the list at ``path``."""
@@ -143,11 +142,15 @@ def decide(
     if loaded.recipe.source is None:
         values["source.path"] = values["source"]
     where = loaded.file.name if loaded.file else "python"
-    for path, value in set_fields(loaded.recipe, ""):
+    written = dict(set_fields(loaded.recipe, ""))
+    for path, value in written.items():
         values[path] = value
-        line = loaded.positions.get(path)
+        # A short form has the line of its table.
+        line = loaded.positions.get(path) or loaded.positions.get(path.rpartition(".")[0])
         origins[path] = (_as_text(value), f"{where}:{line}" if line else where)
+    given_paths: set[str] = set()
     if platforms is not None:
+        given_paths.add("platforms")
         values["platforms"] = platforms
         origins["platforms"] = (_as_text(platforms), "--set")
     given = _given(environ, sets)
@@ -158,6 +161,7 @@ def decide(
         if axis != "platform" and axis_variable(axis) in given:
             value, origin = given[axis_variable(axis)]
             axes[axis] = (value,)
+            given_paths.add(f"matrix.{axis}")
             origins[f"matrix.{axis}"] = (_as_text((value,)), origin)
     pinned = _pinned(values)
     if pinned:
@@ -165,14 +169,26 @@ def decide(
     for name, path in (_CACHE_PATHS | (_BASE_PATHS if pinned else {})).items():
         if name in given:
             values[path], origins[path] = given[name][0], given[name]
+            given_paths.add(path)
     formats = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
-    # A zip archive has no earlier times.
-    epoch = (str(max(committed or EPOCH, EPOCH)), "default" if committed is None else "the source's last commit")
-    given.setdefault("SOURCE_DATE_EPOCH", epoch)
+    if epoch.NAME in given or environ.get(epoch.NAME):
+        given_paths.add(f"variables.{epoch.NAME}")
+    given.setdefault(epoch.NAME, epoch.given(environ, committed))
     variables = _variables(loaded, values, axes, given, origins, formats)
     _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
-    check_values(variables)
-    return Settings(values, variables, axes, dict(sorted(origins.items())), platform_variable, frozenset(given))
+    check_values((*variables, *epoch.in_environments(values)))
+    given_paths |= {path for name in given.keys() & _declared(loaded) if (path := f"variables.{name}") in origins}
+    sorted_origins = dict(sorted(origins.items()))
+    return Settings(
+        values,
+        variables,
+        axes,
+        sorted_origins,
+        platform_variable,
+        written=frozenset(written),
+        given=frozenset(given),
+        given_paths=frozenset(given_paths),
+    )
 
 
 def settable(loaded: Loaded) -> set[str]:
@@ -241,10 +257,11 @@ def _expand_platforms(
 
 def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return variable → (value, origin) of the environment and the command line."""
+    own = {PREFIX + name for name in OWN - _CACHE_PATHS.keys() - _BASE_PATHS.keys()}
     given = {
         name.removeprefix(PREFIX): (normal(value), name)
         for name, value in environ.items()
-        if name.startswith(PREFIX) and value
+        if name.startswith(PREFIX) and value and name not in own
     }
     return given | {name: (value, "--set") for name, value in sets.items()}
 
@@ -256,7 +273,8 @@ def _declared(loaded: Loaded) -> dict[str, Variable]:
 def _check_known(sets: Mapping[str, str], names: set[str]) -> None:
     details = []
     for name in (name for name in sets if name not in names):
-        near = get_close_matches(name, names, n=1)
+        release = axis_variable(name.lower())
+        near = [release] if release in names else get_close_matches(name, names, n=1)
         details.append(f"{name}: " + (f"did you mean {near[0]}?" if near else "declare it under [variables]"))
     if details:
         raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(names))}")
@@ -319,17 +337,16 @@ def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
     )
 
 
-def _builtin(values: Mapping[str, object], epoch: str) -> tuple[PlanVariable, ...]:
+def _builtin(values: Mapping[str, object], time: str) -> tuple[PlanVariable, ...]:
     """Return the variables that every bake file has."""
     backends = cache_backends(values)
-    about_epoch = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
     about_cache = "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)"
     about_registry = "Registry and owner of the base image; a mirror has the same images"
     about_branch = "Branch that is built, with caches of its own; empty for the default branch"
     about_read_only = "Whether the layer cache is read and never written, as for a pull request: true or false"
     read_only = str(values["cache.read-only"]).lower()
     return (
-        PlanVariable("SOURCE_DATE_EPOCH", epoch, about_epoch, ("[0-9]+",), (), "seconds since 1970"),
+        epoch.variable(time),
         PlanVariable("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
         PlanVariable("CACHE", str(values["cache.backend"]), about_cache, (), backends, f"one of {', '.join(backends)}"),
         PlanVariable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),

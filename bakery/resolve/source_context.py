@@ -10,19 +10,20 @@ from bakery.plan.model import ignored_output, leaves
 from bakery.plan.options import SourceContext
 from bakery.resolve.stage_inputs import Parts, folder
 
-IGNORED = (
-    ".git",
-    "**/.bakery",
-    "**/.provenance",
-    "**/bakery.lock",
-    "**/bakery.toml",
+OWN = ("**/.git", "**/.bakery", "**/.provenance", "**/bakery.lock", "**/bakery.toml")
+"""The files of git and of Bakery: no part of a source."""
+
+METADATA = "**/*.egg-info"
+"""Metadata of setuptools: the result of a build, but a part of a source archive."""
+
+RESULTS = (
     "**/__pycache__",
     "**/.*_cache",
     "**/.hypothesis",
     "**/.nox",
     "**/.tox",
     "**/.venv",
-    "**/*.egg-info",
+    METADATA,
     "**/*.cpython-*.so",
     "**/*.abi3.so",
     "**/build/bdist.*",
@@ -34,19 +35,20 @@ IGNORED = (
     "wheels",
     "wheelhouse",
 )
-"""Files that never enter the build context.
+"""Files that look like the results of a build on this machine.
 
 Results, caches and history change without changing a wheel. A build in a container would treat objects, extensions and
-CMake's cache of a local build as up to date, and include them in the wheel.
+CMake's cache of a local build as up to date, and include them in the wheel. Of a project's own files with such a name, a rule tells (``tracked-results``).
 """
+
+IGNORED = (*OWN, *RESULTS)
+"""Files that enter the build context only if ``source.ignore`` has an exception for them."""
 
 
 def ignore_patterns(parts: Parts, generated: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns of the plan's ignore file; ``generated`` are the files that Bakery writes."""
-    inside = folder(parts) if parts.settings.text("source.path") else "."
     patterns = (
-        "build/lib" if inside == "." else f"{inside}/build/lib",
-        ignored_output(parts.settings.text("output.directory")),
+        *_output(parts),
         *generated,
         *_in_context(parts, parts.settings.texts("source.ignore")),
         # Last, so that no exception of the recipe sends a secret's file: only the steps that the secret names get it.
@@ -60,12 +62,21 @@ def source_context(parts: Parts) -> SourceContext:
     settings = parts.settings
     if not settings.text("source.path") or settings.texts("image.requirements"):
         return SourceContext()
+    own = _in_context(parts, settings.texts("source.ignore"))
     return SourceContext(
         folder(parts),
         _in_context(parts, settings.texts("source.accept")),
         size_mb(settings.text("source.expected-size")),
-        settings.origins["source.ignore"][1] != "default",
+        "source.ignore" in settings.written,
+        (*RESULTS, *_output(parts), *(f"!{text}" for text in own if not text.startswith("!"))),
     )
+
+
+def _output(parts: Parts) -> tuple[str, ...]:
+    """Return the patterns of what builds on this machine leave in the folder of the source."""
+    inside = folder(parts) if parts.settings.text("source.path") else "."
+    results = "build/lib" if inside == "." else f"{inside}/build/lib"
+    return (results, *ignored_output(parts.settings.text("output.directory"), inside))
 
 
 def _in_context(parts: Parts, patterns: Sequence[str]) -> tuple[str, ...]:

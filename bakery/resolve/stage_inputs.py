@@ -78,6 +78,15 @@ class Parts:
         return WHEEL_PYTHON if self.shared else "PYTHON_VERSION"
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How a step runs that may ask for a git repository: words before its command, the mount of the source, other mounts."""
+
+    words: tuple[Value, ...]
+    source: Mount
+    mounts: tuple[Mount, ...] = ()
+
+
 def literals(*words: str) -> tuple[Value, ...]:
     """Return words without references."""
     return tuple(literal(word) for word in words)
@@ -165,9 +174,9 @@ def remove_programs(parts: Parts) -> tuple[Script, ...]:
     return (Script(f"rm -rf {inside}"), Script(f"{{ rmdir {parent} 2>/dev/null || true; }}"))
 
 
-def network_words(run: Run) -> str:
-    """Return the words for a stage's comment about the network of its commands."""
-    return "with the network, as the recipe asks" if run.network else "without network"
+def network_words(parts: Parts, table: str) -> str:
+    """Return the words for a stage's comment about the network of its commands, which a table of the recipe sets."""
+    return "with the network, as the recipe asks" if parts.settings.flag(f"{table}.network") else "without network"
 
 
 def folder(parts: Parts) -> str:
@@ -190,24 +199,26 @@ def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
     cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
     if not (settings.text("builder.job-memory") or settings.text("builder.jobs")):
         return cached
-    return (*cached, *literals("with-jobs", f"{job_memory(settings)}MB", settings.text("builder.jobs") or "auto"))
+    return (
+        *cached,
+        *literals("with-jobs", f"{job_memory(settings) // 10**6}MB", settings.text("builder.jobs") or "auto"),
+    )
 
 
-def compile_step(
+def compile_step(  # noqa: PLR0913
     parts: Parts,
     phase: Phase,
     table: str,
+    turn: Turn,
     words: Sequence[Value],
     before: Sequence[Command],
-    after: Sequence[Script] = (),
     mounts: Sequence[Mount] = (),
-    source: Mount | None = None,
     environment: Sequence[tuple[str, Value]] = (),
 ) -> Run:
     """Return the step that runs ``words`` to compile the source in /src; what it writes there is dropped.
 
-    ``table`` is the table of the recipe with its ``environment`` and ``network``. ``source`` replaces the mount of the
-    source; ``environment`` is that of Bakery's own.
+    ``table`` is the table of the recipe with its ``environment`` and ``network``. ``turn`` comes from
+    `bakery.resolve.asking`; ``environment`` is that of Bakery's own.
     """
     settings = parts.settings
     ccache_env: tuple[tuple[str, Value], ...] = ()
@@ -227,11 +238,11 @@ def compile_step(
         # nvcc takes the last one of an option, so the key wins over a flag that the environment has, too.
         flags = variables.get("NVCC_APPEND_FLAGS")
         variables["NVCC_APPEND_FLAGS"] = (*((*flags, " ") if flags else ()), f"--compress-mode={mode}")
-    command = Command((*compiler_prefix(settings), *words), tuple(variables.items()))
+    command = Command((*turn.words, *compiler_prefix(settings), *words), tuple(variables.items()))
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
-    commands = (*first, command, *ccache_report, *after)
-    mounts = (source or source_mount(parts, writable=True), *mounts)
-    return with_secrets(parts, phase, Run(commands, mounts, network=settings.flag(f"{table}.network")))
+    commands = (*first, command, *ccache_report)
+    run_mounts = (turn.source, *turn.mounts, *mounts)
+    return with_secrets(parts, phase, Run(commands, run_mounts, network=settings.flag(f"{table}.network")))
 
 
 def ccache_args(settings: Settings) -> tuple[Arg, ...]:
@@ -259,9 +270,9 @@ def compilers_take_slots(parts: Parts) -> bool:
 
 
 def job_memory(settings: Settings) -> int:
-    """Return the MB that one compiler needs; 0 if the recipe does not set it."""
+    """Return the bytes that one compiler needs; 0 if the recipe does not set it."""
     text = settings.text("builder.job-memory")
-    return size_mb(text) if text else 0
+    return size_mb(text) * 10**6 if text else 0
 
 
 def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:

@@ -1,6 +1,6 @@
 """Settings → Dockerfile stages, in the order in which people read them.
 
-::
+The main ones; those that resolve packages, ask the project and carry files between them are left out::
 
     python-3.9 … python-3.14 ─ root ─ common ┬ base ┬ cuda-12, cuda-13 ─ toolkit ─ builder ─ compile ─ repair ─ NAME-wheel
                                              │      ├ project (build requirements) ┘  └ NAME-builder (dev)
@@ -42,6 +42,7 @@ from bakery.plan.dockerfile import (
 )
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
+from bakery.resolve.asking import asking_stages, repository_stages, results
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
 from bakery.resolve.before_build import before_build, prepared_source
 from bakery.resolve.materials_stages import material_stages
@@ -54,6 +55,7 @@ from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
     Parts,
+    Turn,
     carry_stages,
     ccache_args,
     compile_step,
@@ -89,6 +91,8 @@ _BUILD_FOLDER = ("SKBUILD_BUILD_DIR", literal("/tmp/build"))
 
 _BUILD, _BACKEND = f"{REQUIRES}/build.txt", f"{REQUIRES}/backend.txt"
 _FETCHED = "/fetched/src"
+_BUILT = "/wheels/built"
+_ASK = "backend-requires"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
 
@@ -99,6 +103,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
     lines = stage_lines(parts)
     build_stages = (
         *root_stages(parts, lines),
+        *repository_stages(parts),
         *_toolkit(parts),
         *_source(parts),
         *native_stages(parts),
@@ -111,7 +116,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
                 _requirements(parts, lines),
                 *_builder(parts, lines),
                 *before_build(parts),
-                _compile(parts),
+                *_compile(parts),
                 _repair(parts),
             )
         ),
@@ -225,7 +230,7 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     )
 
 
-def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
+def _of_backend(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages that ask the build backend what else it requires (PEP 517), resolve it and install it.
 
     Its code runs in the first and the last, which have neither network nor secrets.
@@ -233,22 +238,30 @@ def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
     settings, place = parts.settings, "backend"
     program = (*pip_steps.with_environment(VENV), *literals("-I", "-S", pip_steps.PROGRAM))
     config = [(f"{key}=", *value) for key, value in settings.pairs("wheel.config-settings")]
-    ask = Command((*program, *literals("ask", "/src", VENV, _BACKEND), *config), settings.pairs("builder.environment"))
-    commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
-    asking = Run(commands, (source_mount(parts, writable=True),), network=False)
+
+    def asking(turn: Turn) -> Run:
+        words = (*turn.words, *program, *literals("ask", "/src", VENV, _BACKEND), *config)
+        ask = Command(words, settings.pairs("builder.environment"))
+        commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
+        return Run(commands, (turn.source, *turn.mounts), network=False)
+
+    # One of the two answers is empty.
+    more = results(parts, _ASK, _BACKEND, f"{REQUIRES}/again.txt")
     resolve = pip_steps.resolve(
         place,
-        literals("-r", _BACKEND),
+        literals("-r", _BACKEND, *(word for mount in more for word in ("-r", mount.target))),
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         beside="build",
         direct=settings.texts("builder.allow-direct"),
-        mounts=(list_mount(_BACKEND, "backend-requires"),),
+        mounts=(list_mount(_BACKEND, _ASK), *more),
     )
     folder = f"{pip_steps.SOURCES}/{place}"
     requirements = Mount("bind", folder, source=folder, from_="backend-requirements")
     add = (Command((*program, *literals("add", place, VENV))), Script(f"cat {folder}/requirements.txt >> {LOCK}"))
     return (
-        stage_with_args("backend-requires", "backend", (asking,), "What the backend requires beside that (PEP 517)."),
+        *asking_stages(
+            parts, _ASK, "backend", _BACKEND, asking, "What the backend requires beside that (PEP 517).", is_dated=False
+        ),
         stage_with_args("backend-requirements", _PACKAGES, (with_secrets(parts, Phase.REQUIREMENTS, resolve),)),
         stage_with_args(
             "builder",
@@ -259,39 +272,42 @@ def _of_backend(parts: Parts) -> tuple[Stage, Stage, Stage]:
     )
 
 
-def _compile(parts: Parts) -> Stage:
+def _compile(parts: Parts) -> tuple[Stage, ...]:
     settings = parts.settings
     config = settings.pairs("wheel.config-settings")
     if settings.text("wheel.frontend") == "uv":
-        front = literals("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", "/wheels/built")
+        front = literals("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", _BUILT)
         options = [word for key, value in config for word in (literal("-C"), (f"{key}=", *value))]
     else:
         front = literals("python", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check")
-        front += literals("--outdir", "/wheels/built")
+        front += literals("--outdir", _BUILT)
         options = [(f"-C{key}=", *value) for key, value in config]
     native_mounts, copy_native = native_inputs(parts)
     mounts = (*native_mounts, *crates_mounts(parts))
     words = (*front, *options, literal("/src"))
     prepared = before_build(parts)
-    run = compile_step(
+    environment = (_BUILD_FOLDER, *cargo_environment(parts))
+    return asking_stages(
         parts,
-        Phase.COMPILE,
-        "builder",
-        words,
-        copy_native,
-        mounts=mounts,
+        "compile",
+        prepared[0].name if prepared else "builder",
+        _BUILT,
+        lambda turn: compile_step(
+            parts, Phase.COMPILE, "builder", turn, words, copy_native, mounts=mounts, environment=environment
+        ),
+        f"Compiles {network_words(parts, 'builder')}; what it writes in /src is dropped.",
+        *ccache_args(settings),
         source=prepared_source() if prepared else None,
-        environment=(_BUILD_FOLDER, *cargo_environment(parts)),
+        given=_ASK,
     )
-    base = prepared[0].name if prepared else "builder"
-    comment = f"Compiles {network_words(run)}; what it writes in /src is dropped."
-    return stage_with_args("compile", base, (*ccache_args(settings), run), comment, Arg("SOURCE_DATE_EPOCH"))
 
 
 def _repair(parts: Parts) -> Stage:
     settings = parts.settings
+    built = results(parts, "compile", _BUILT, f"{_BUILT}-again")
     words: list[Value] = [
-        *literals(f"{TOOLS}/bin/python", program_mounts.path("finish.py"), "/wheels/built", "/wheels/dist")
+        *literals(f"{TOOLS}/bin/python", program_mounts.path("finish.py"), _BUILT, "/wheels/dist"),
+        *literals(*(f"--again={mount.target}" for mount in built)),
     ]
     if settings.flag("wheel.repair.enabled"):
         words += literals("--plat", settings.text("wheel.repair.plat"))
@@ -310,7 +326,7 @@ def _repair(parts: Parts) -> Stage:
     return stage_with_args(
         "repair",
         "compile",
-        (Run((Command(tuple(words)), normalise), network=False),),
+        (Run((Command(tuple(words)), normalise), built, network=False),),
         "Names the wheel, and adds the libraries that it needs.",
         Arg("SOURCE_DATE_EPOCH"),
     )

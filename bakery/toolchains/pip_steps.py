@@ -84,7 +84,7 @@ def alone(by: Sequence[Value], program: str, *words: Value) -> Command:
     return Command((literal("net"), *by, *map(literal, ("-I", "-S", program)), *words))
 
 
-def resolve(
+def resolve(  # noqa: PLR0913
     place: str,
     words: Sequence[Value],
     *before: Command | Script,

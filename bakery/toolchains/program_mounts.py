@@ -19,6 +19,15 @@ No step mounts it: BuildKit gives a build context a new cache key in each build,
 each step that mounts it. Its database would grow with each build, and builds would take longer (docs/speed.md).
 """
 
+REPOSITORY = "repository"
+"""The stage with the description of the checkout's git repository. In a run of Bakery, a context replaces it, too."""
+
+GIT_CHECKOUT, GIT_PREFIX = "GIT_CHECKOUT", "GIT_PREFIX"
+"""Build arguments: the folder with ``.git``, empty for a build without git; the project's folder in the repository."""
+
+GIT_CONTEXTS = {"git-checkout": GIT_CHECKOUT, "git-directory": "GIT_DIRECTORY"}
+"""Stage → variable. In a plain ``docker buildx bake``, the folder that the variable names replaces the empty stage."""
+
 CONTEXT_FOLDER = "dockerfiles/bin"
 """The folder of the programs in build contexts, for all recipes of a workspace."""
 
@@ -30,11 +39,11 @@ _CALLS = {
     "clang-tools": ("find-python", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake"),
     "complete-image": ("find-python", "install-packages"),
     "cross-tools": ("install-packages",),
-    "cuda_repository.py": ("install-packages",),
+    "cuda_repository.py": ("install-packages", "packages"),
     "debian-nvcc": ("other-suite",),
     "host-compiler": ("install-packages", "other-suite"),
-    "rust.py": ("install-packages",),
-    "with-ccache": ("slot.py", "link_cache.py"),
+    "rust.py": ("install-packages", "packages"),
+    "with-ccache": ("ccache-source", "ccache_text.py", "slot.py", "link_cache.py"),
 }
 _NO_COMMANDS = ("steps.py", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake")
 """A program for cibuildwheel, and files that clang-tools copies."""

@@ -41,17 +41,44 @@ LINK = "BAKERY_LINK"
 
 SLOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slot.py")
 
-FORMAT = "1"
+FORMAT = "2"
 """Changes with the meaning of a key or the format of a result."""
 
 LTO = re.compile(r"-flto(=(auto|jobserver|thin|full|\d+))?$")
 
-UNKNOWN = re.compile(
-    r"-[cESMBTr]|-M.|-save-temps|-f?dump|-fprofile|-fopt-info|-fcallgraph|-fstack-usage|-ftest-coverage|-flto-incremental"
-    r"|-gsplit|-wrapper|-specs|-fplugin|--coverage|-Xlinker|-isysroot|-Wl,(.*,)?-[Mt](,|$)|.*=native$|@|.*"
-    r"(-Map|--out-implib|--cref|--trace|--sysroot|--stats|-time|--print|-plugin|--library|--script|--copy-dt|--format)"
+COMPILER = re.compile(
+    r"(-shared|-pthread|-pipe|-ansi|-[ws]|-O([0-3sgz]|fast)?|-std=[\w+:]+|-static-lib(gcc|stdc\+\+)|-[DUILl].+|-m(32|64)"
+    r"|-g(?!split|modules|embed|record)[\w-]*(=\w+)?|-W(?![alp],)[\w+-]+(=[\w+.-]+)?|-Wp,-[DU][^,]+"
+    r"|-m(arch|tune|cpu|fpu|float-abi|abi|branch-protection)=(?!native)[\w.+-]+|-m(no-)?(avx|sse|fma|bmi|popcnt|f16c)[\w.-]*"
+    r"|-f(no-)?(?!.*(profile|branch-prob|vpt|plugin|module|dump|record|callgraph|stack-usage|opt-info|coverage|wrapper"
+    r"|incremental|offload|xray))[\w+-]+|-f(lto|visibility|diagnostics-[a-z-]+|openmp|sanitize|cf-protection|random-seed)"
+    r"=[\w.,+-]+|-fuse-ld=\w+|-f(file|debug|macro)-prefix-map=.+)$"
 )
-"""Options of a link that writes other files, prints what changes, or reads files that ``-###`` does not tell."""
+"""Options of a compiler that links which are understood: they name no file but libraries, and let it write no other file."""
+
+LINKER = re.compile(
+    r"(-O\d?|-[sS]|-z[\w=-]+|-Bsymbolic(-functions)?|--(strip-(all|debug)|(no-)?(as-needed|undefined|whole-archive|gc-sections|keep-memory)"
+    r"|(start|end)-group|(push|pop)-state|(enable|disable)-new-dtags|eh-frame-hdr|(no-)?fatal-warnings|sort-common"
+    r"|(no-)?allow-shlib-undefined|no-undefined-version)|--(hash-style|build-id|icf|exclude-libs|compress-debug-sections"
+    r"|sort-common)=[\w:.-]+|--build-id|--?(rpath|soname|undefined)=.+|--(version-script|dependency-file)=[^=]+)$"
+)
+"""Options of the linker that are understood."""
+
+WITH_WORD = (
+    "-z",
+    "-rpath",
+    "--rpath",
+    "-soname",
+    "--soname",
+    "-u",
+    "--exclude-libs",
+    "--version-script",
+    "--dependency-file",
+)
+"""Options of the linker whose value can be a word of its own."""
+
+REFUSED = "/tmp/ccache-refused"
+"""Written by ccache_text.py: a compilation for LTO reads more than its text, so its object does not tell all either."""
 
 DEPENDENCIES = re.compile(r"-Wl,--dependency-file[=,]([^,]+)$")
 """CMake's option for a list of what was linked. The list is an output."""
@@ -77,15 +104,24 @@ def is_link(words: list[str]) -> bool:
     return "-shared" in words and any(map(LTO.match, words)) and "-fno-lto" not in words and words.count("-o") == 1
 
 
+def check(words: list[str]) -> None:
+    """Raise `NotUnderstoodError` if an option is not understood."""
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-o":
+            next(rest, "")
+        elif word.startswith("-Wl,"):
+            parts = iter(word.split(",")[1:])
+            if not all(LINKER.match(part) or (part in WITH_WORD and next(parts, "")) for part in parts):
+                raise NotUnderstoodError
+        elif word.startswith(("-", "@")) and not COMPILER.match(word):
+            raise NotUnderstoodError
+
+
 def outputs(words: list[str]) -> list[str]:
     """Return the files that a link writes: the library, and the list that CMake asks for."""
     files = [words[words.index("-o") + 1]] if words[-1] != "-o" else []
-    for word in words[1:]:
-        match = DEPENDENCIES.match(word)
-        if match:
-            files.append(match[1])
-        elif UNKNOWN.match(word) or "--dependency-file" in word:
-            raise NotUnderstoodError
+    files += [match[1] for match in map(DEPENDENCIES.match, words) if match]
     if not 1 <= len(files) <= 2 or any(os.path.lexists(path) and not is_regular(path) for path in files):
         raise NotUnderstoodError
     return files
@@ -142,14 +178,17 @@ class Inputs:
             raise NotUnderstoodError
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = re.sub(r"(?s)/\*.*?\*/", " ", file.read())
-        if re.match(r"!<thin>|.*\b(INCLUDE|SEARCH_DIR|STARTUP)\b", text, re.DOTALL):
+        # As the system's libraries have it. Of another script nobody knows what it reads.
+        script = re.fullmatch(r"\s*(?:OUTPUT_FORMAT\s*\([^()]*\)\s*)?(?:INPUT|GROUP)\s*\((.*)\)\s*", text, re.DOTALL)
+        if not script:
             raise NotUnderstoodError
-        names = re.split(r"[\s(),]+", re.split(r"\b(?:INPUT|GROUP)\s*\(", text, maxsplit=1)[1]) if "(" in text else []
-        for name in names:
+        for name in re.split(r"[\s(),]+", script[1]):
             if name.startswith("/"):
                 self.add_linked(name)
             elif re.match(r"-l.|.*\.(so|a|o)\b", name):
                 self.add_library(name)
+            elif name not in ("", "AS_NEEDED"):
+                raise NotUnderstoodError
 
     def add_library(self, name: str) -> None:
         """Add each file that ``-lNAME`` or the name of a file can mean."""
@@ -168,10 +207,14 @@ class Inputs:
         self.folders = [word[2:] for word in words if word.startswith("-L")]
         if "" in self.folders or "-l" in words:
             raise NotUnderstoodError
+        before = ""
         for word in words[1:]:
+            option, before = before, word
             if word in written or word.startswith("-L"):
                 continue
-            if word.startswith("-l"):
+            if option == "--version-script":
+                self.add(word)
+            elif word.startswith("-l"):
                 self.add_library(word)
             elif not word.startswith("-") and os.path.isfile(word):
                 self.add_linked(word)
@@ -210,8 +253,9 @@ def plain(path: str) -> str:
 
 def key(words: list[str]) -> tuple[str, list[str]]:
     """Return the key of a link's result and the files that it writes. Raises `NotUnderstoodError` and OSError."""
-    if not is_link(words):
+    if not is_link(words) or os.path.exists(REFUSED):
         raise NotUnderstoodError
+    check(words)
     written = outputs(words)
     read = inputs(words, written).digests
     # A list of what was linked has the names of folders.
@@ -329,7 +373,8 @@ def main(words: list[str], cache: str = CACHE) -> int:
     """Link, or copy an earlier result; return the status."""
     try:
         name, written = key(words)
-    except (NotUnderstoodError, OSError, ValueError):
+    except Exception:
+        # Whatever is not as expected is not understood.
         os.execve(SLOT, [SLOT, *words], {**os.environ, LINK: "1"})
     if copy(path_of(cache, name), written):
         return 0

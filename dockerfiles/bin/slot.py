@@ -3,7 +3,8 @@
 
 Usage: slot.py COMPILER ARGUMENT...
 
-with-ccache also makes it the wrapper of rustc, under the name `RUSTC_WRAPPER`. It then puts `SCCACHE` before the compiler.
+with-ccache also makes it the wrapper of rustc, under the name `RUSTC_WRAPPER`. It then puts `SCCACHE` before the compiler of
+a crate of a registry or a commit. A crate of the project is always compiled: what macros and assembler read is in no list.
 
 All steps that mount the same `POOL` run at most as many compilers as there are cores. The peaks that these had in
 earlier runs together stay within the machine's memory. The pool is a folder:
@@ -48,6 +49,9 @@ LINK_CACHE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "link_cach
 
 RUSTC_WRAPPER = "rustc-wrapper"
 SCCACHE = "/opt/bakery/bin/sccache"
+
+FETCHED = ("/crates/vendor/", "/registry/src/", "/git/checkouts/")
+"""Parts of the paths of crates that do not change."""
 
 NVCC_TIMES = "/tmp/nvcc-times.csv"
 """nvcc appends the times of its phases to this table, which count-ccache reads. ccache does not see the option."""
@@ -238,7 +242,7 @@ def log(path: str, *values: object) -> None:
 def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue: str = QUEUE) -> int:
     """Run a compiler in a slot, or without one where there is no pool; return its status."""
     is_rust = words[0] == SCCACHE
-    name = crate_of(words, environment) if is_rust else name_of(words)
+    name = crate_of(words, environment) or ("" if is_rust else name_of(words))
     if TAKEN in environment or not name or "-E" in words:
         os.execvpe(words[0], words, environment)
     if LINK not in environment and "-shared" in words and any(word.startswith("-flto") for word in words):
@@ -271,7 +275,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("usage: slot.py COMPILER ARGUMENT...")
     try:
-        wrapped = [SCCACHE] if os.path.basename(sys.argv[0]) == RUSTC_WRAPPER else []
+        is_fetched = any(word.endswith(".rs") and part in word for word in sys.argv for part in FETCHED)
+        wrapped = [SCCACHE] if os.path.basename(sys.argv[0]) == RUSTC_WRAPPER and is_fetched else []
         result = main([*wrapped, *sys.argv[1:]], dict(os.environ))
     except OSError as error:
         sys.exit(f"slot.py: {sys.argv[1]}: {error.strerror}")

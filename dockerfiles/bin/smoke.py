@@ -18,7 +18,14 @@ import subprocess
 import sys
 
 LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
-IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
+IMPORT = """
+import importlib, sys
+module = importlib.import_module(sys.argv[1])
+folders = getattr(module, "__path__", None)
+if folders is not None and getattr(module, "__file__", None) is None:
+    sys.exit("it is a namespace package, a folder without code (%s): name a module in it" % ", ".join(folders))
+"""
+"""Imports a module. Any folder without ``__init__.py`` is a package for Python, and its import proves nothing."""
 
 
 class Options(argparse.Namespace):

@@ -11,15 +11,15 @@ import pytest
 from elfs import shared_object
 from wheels import write_wheel
 
-from bakery.build.cibuildwheel import process as tool
-from bakery.build.cibuildwheel.run import Host, build_plan
-from bakery.build.options import CellSelection, Options
-from bakery.build.report import RunReport
-from bakery.build.run_outcome import conclusion
 from bakery.core.errors import AuditError, SomeFailed, UsageError
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.runs.cibuildwheel import process as tool
+from bakery.runs.cibuildwheel.run import Host, build_plan
+from bakery.runs.options import CellSelection, Options
+from bakery.runs.report import RunReport
+from bakery.runs.run_outcome import conclusion
 
 RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11", "3.13"]\n'
 
@@ -187,6 +187,7 @@ def test_a_build_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.
         tested=False,
         timeout_s=1,
         create_args=(),
+        system="linux",
     )
     lines: list[str] = []
     ended = tool.build(request, {"PATH": "/usr/bin:/bin"}, lines.append, tool.Stop())

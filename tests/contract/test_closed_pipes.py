@@ -1,4 +1,4 @@
-"""Commands whose reader is gone go on to their end, and keep their exit code."""
+"""Commands whose reader is gone go on to their end, and keep their exit code; results that cannot be written are a failure."""
 
 from __future__ import annotations
 
@@ -22,3 +22,43 @@ def test_a_closed_pipe_is_no_failure(stream: str, words: list[str], code: int, t
     done = subprocess.run(argv, cwd=tmp_path, check=False, stdout=streams["stdout"], stderr=streams["stderr"])
     os.close(writer)
     assert done.returncode == code
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("words", "code"), [("plan", 0), ("schema", 0), ("plan --only cp399", 2), ("check -r none", 3)]
+)
+def test_a_stream_that_is_closed_is_no_failure(closed: str, words: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
+    (tmp_path / "bakery.toml").write_text('name = "demo"\n')
+    argv = ["sh", "-c", f'exec "$0" -m bakery {words} {closed}', sys.executable]
+    done = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "streams", "code"),
+    [
+        (["plan"], ["stdout"], 10),
+        (["schema"], ["stdout"], 10),
+        (["--version"], ["stdout"], 10),
+        (["--help"], ["stdout"], 10),
+        # Messages are no results.
+        (["plan"], ["stderr"], 0),
+        (["plan", "--only", "cp399"], ["stdout", "stderr"], 2),
+    ],
+)
+def test_a_full_disk_for_results_is_a_failure(words: list[str], streams: list[str], code: int, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
+    (tmp_path / "bakery.toml").write_text('name = "demo"\n')
+    with Path("/dev/full").open("wb") as full:
+        places = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | dict.fromkeys(streams, full.fileno())
+        argv = [sys.executable, "-m", "bakery", *words]
+        done = subprocess.run(
+            argv, cwd=tmp_path, stdout=places["stdout"], stderr=places["stderr"], text=True, check=False
+        )
+    assert done.returncode == code
+    if code == 10:
+        assert done.stderr.startswith("files: cannot write to standard output: No space left on device\n")
+        assert "Traceback" not in done.stderr

@@ -12,7 +12,7 @@ import pytest
 from pages import ROOT
 from sample import sampled
 
-from bakery.audit.checks import check_ids
+from wheel_audit.checks import check_ids
 
 _BLOCK = re.compile(r"(?ms)^```(sh|text)\n(.*?)^```")
 _SCRIPTS = sysconfig.get_path("scripts")

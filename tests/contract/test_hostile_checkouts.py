@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,17 +17,19 @@ import pytest
 from sample import sampled
 from typer.testing import CliRunner
 
-from bakery.build.cibuildwheel import process
 from bakery.cli.app import app
+from bakery.core import git_command
 from bakery.core.errors import BakeError, UsageError
 from bakery.core.git import clone, committed, compare_files, origin
 from bakery.plan.options import Cibuildwheel
-from bakery.resolve.changed_cells import changes_since, write_old_recipes
+from bakery.resolve.changed_cells import Change, changes_since, write_old_recipes
+from bakery.runs.cibuildwheel import process
+from bakery.runs.repository import description
 
 RECIPE = """\
 name = "demo"
 [ci]
-install = "wheel-bakery==1.0"
+install = ["wheel-bakery==1.0"]
 """
 
 ATTRIBUTES = "* filter=evil diff=evil merge=evil\n"
@@ -203,6 +209,46 @@ def test_a_work_tree_elsewhere_is_no_checkout_of_the_folder(tmp_path: Path) -> N
         changes_since(hostile, "HEAD")
 
 
+def gitfile(folder: Path, git_dir: Path) -> None:
+    (folder / ".git").write_text(f"gitdir: {git_dir}\n")
+
+
+def common_folder(folder: Path, git_dir: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git" / "commondir").write_text(f"{git_dir}\n")
+
+
+def links(folder: Path, git_dir: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("objects", "refs"):
+        (folder / ".git" / name).symlink_to(git_dir / name)
+
+
+def worktree_of_another(folder: Path, git_dir: Path) -> None:
+    git(git_dir.parent, "worktree", "add", "--quiet", str(git_dir.parent.parent / "second"))
+    gitfile(folder, git_dir / "worktrees" / "second")
+
+
+@pytest.mark.parametrize(
+    "kind", [gitfile, common_folder, links, worktree_of_another, lambda a, b: (a / ".git").symlink_to(b)]
+)
+def test_a_repository_elsewhere_is_not_that_of_the_folder(tmp_path: Path, kind: Callable[[Path, Path], None]) -> None:
+    """Names of files and tags of a private repository would get into the build."""
+    victim = project(tmp_path / "private")
+    git(victim, "tag", "v1-topsecret")
+    hostile = tmp_path / "theirs"
+    hostile.mkdir()
+    (hostile / "bakery.toml").write_text(RECIPE)
+    kind(hostile, victim / ".git")
+    assert git(hostile, "tag") == "v1-topsecret"
+    assert description(hostile, {}) == {}
+    assert compare_files(hostile, ["bakery.toml"]) is None
+    with pytest.raises(UsageError):
+        changes_since(hostile, "HEAD")
+
+
 def linked(folder: Path) -> Path:
     """Give a second work tree of a repository, whose .git is a file."""
     git(folder, "worktree", "add", "--quiet", str(folder.parent / "linked"))
@@ -226,7 +272,14 @@ def below(folder: Path) -> Path:
     return folder / "pkg"
 
 
-@pytest.mark.parametrize("kind", [linked, shallow, below])
+def submodule(folder: Path) -> Path:
+    inner = project(folder.parent / "inner")
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+    assert (folder / "sub" / ".git").is_file()
+    return folder / "sub"
+
+
+@pytest.mark.parametrize("kind", [linked, shallow, below, submodule])
 def test_checkouts_of_other_kinds_are_understood(tmp_path: Path, kind: Callable[[Path], Path]) -> None:
     folder = kind(project(tmp_path / "mine"))
     assert committed(folder) is not None
@@ -359,3 +412,171 @@ def test_a_program_of_the_working_folder_is_not_run(tmp_path: Path, trap: Trap) 
     for words in (("plan",), ("doctor",)):
         subprocess.run([SCRIPT, *words], cwd=folder, env=environment, capture_output=True, check=False)
     assert trap.sprung() == ""
+
+
+def tree(folder: Path, *entries: tuple[str, str, str]) -> str:
+    """Write a tree object as no git command would, from mode, name and id; return its id."""
+    data = b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(digest) for mode, name, digest in entries)
+    command = ["git", "-C", str(folder), "hash-object", "-t", "tree", "-w", "--stdin", "--literally"]
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout.decode().strip()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["a", "..", "..", "victim"], ["..", "victim"], [".git"], ["a", ".GIT"], ["a\nb"], [".", "a"]],
+    ids="/".join,
+)
+def test_the_names_of_a_tree_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
+    folder, victim = project(tmp_path / "theirs"), tmp_path / "victim"
+    victim.mkdir()
+    (victim / "bakery.toml").write_text("mine")
+    (folder / "evil").write_text('name = "evil"\n')
+    found = ("100644", "bakery.toml", git(folder, "hash-object", "-w", "evil"))
+    (folder / "evil").unlink()
+    for name in reversed(names):
+        found = ("40000", name, tree(folder, found))
+    commit = git(folder, "commit-tree", tree(folder, found), "-m", "x")
+    git(folder, "update-ref", "refs/heads/old", commit)
+    temporary = tmp_path / "tmp" / "deep" / "er"
+    temporary.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.chdir(folder)
+    before = sorted(path for path in tmp_path.rglob("*") if ".git" not in path.parts)
+    # Some releases of git refuse such a tree before.
+    assert isinstance(CliRunner().invoke(app, ["plan", "--since", "old"]).exception, UsageError)
+    (temporary / "old").mkdir()
+    with pytest.raises(UsageError, match="refusing the name"):
+        write_old_recipes(Change("old", commit, folder, ()), temporary / "old")
+    (temporary / "old").rmdir()
+    assert sorted(path for path in tmp_path.rglob("*") if ".git" not in path.parts) == before
+    assert (victim / "bakery.toml").read_text() == "mine"
+
+
+def test_a_link_named_like_a_recipe_is_no_recipe_of_a_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project(tmp_path / "theirs")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "bakery.toml").symlink_to("/etc/passwd")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "y")
+    monkeypatch.chdir(folder)
+    write_old_recipes(changes_since(folder, "HEAD"), tmp_path / "old")
+    assert [path.relative_to(tmp_path / "old").as_posix() for path in (tmp_path / "old").rglob("*.toml")] == [
+        "bakery.toml",
+        "pyproject.toml",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["HEAD", "config", "refs/heads/main", "index", "packed-refs", "info/exclude", "info/attributes", "../.gitignore",
+     "../sub/.gitattributes"],
+)  # fmt: skip
+def test_a_pipe_in_a_repository_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    folder = project(tmp_path / "theirs")
+    path = folder / ".git" / name
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    monkeypatch.setattr(git_command, "_ANSWER_S", 1.0)
+    monkeypatch.chdir(folder)
+    began = time.monotonic()
+    CliRunner().invoke(app, ["plan"])
+    CliRunner().invoke(app, ["plan", "--since", "HEAD"])
+    assert time.monotonic() - began < 12
+
+
+def test_git_ends_with_the_command(tmp_path: Path) -> None:
+    """A signal that ends Bakery also ends a git that waits."""
+    folder = project(tmp_path / "theirs")
+    (folder / ".gitignore").unlink(missing_ok=True)
+    os.mkfifo(folder / ".gitignore")
+    with subprocess.Popen([SCRIPT, "plan", "--since", "HEAD"], cwd=folder, stderr=subprocess.PIPE) as child:
+        time.sleep(4)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(10) == 130
+
+
+def test_a_configuration_that_includes_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project(tmp_path / "theirs")
+    os.mkfifo(folder / "pipe")
+    with (folder / ".git" / "config").open("a") as file:
+        file.write(f"[include]\n\tpath = {folder / 'pipe'}\n")
+    monkeypatch.setattr(git_command, "_ANSWER_S", 1.0)
+    monkeypatch.setattr(git_command, "_TIMES_S", {})
+    monkeypatch.chdir(folder)
+    began = time.monotonic()
+    CliRunner().invoke(app, ["plan", "--since", "HEAD"])
+    assert time.monotonic() - began < 8
+
+
+@pytest.mark.parametrize("words", [["plan"], ["plan", "--since", "HEAD"], ["plan", "--since", "HEAD~1"]])
+def test_a_commit_with_more_files_than_there_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """A few kilobytes of trees that name each other have 10^10 recipes."""
+    folder = project(tmp_path / "theirs")
+    blob = git(folder, "rev-parse", "HEAD:bakery.toml").strip()
+    rows = "".join(f"100644 blob {blob}\t{name}\n" for name in ("bakery.toml", "pyproject.toml"))
+    for _ in range(10):
+        tree = tree_of(folder, rows)
+        rows = "".join(f"040000 tree {tree}\t{number}\n" for number in range(10))
+    rows += f"100644 blob {blob}\tbakery.toml\n"
+    commit = git(folder, "commit-tree", tree_of(folder, rows), "-p", "HEAD", "-m", "bomb").strip()
+    git(folder, "update-ref", "HEAD", commit)
+    monkeypatch.setattr(git_command, "_ANSWER_S", 2.0)
+    monkeypatch.setattr(git_command, "_TIMES_S", {})
+    monkeypatch.setattr(git_command, "_FILES_S", 2.0)
+    monkeypatch.chdir(folder)
+    began = time.monotonic()
+    # A process of its own: the memory of children is that of the largest one that a process ever had.
+    child = os.fork()
+    if child == 0:
+        CliRunner().invoke(app, words)
+        os._exit(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >= 1 << 20)
+    assert os.waitpid(child, 0)[1] == 0
+    assert time.monotonic() - began < 20
+
+
+def tree_of(folder: Path, rows: str) -> str:
+    return subprocess.run(
+        ["git", "-C", str(folder), "mktree"], input=rows, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def committed_run(folder: Path, report: str = "{}") -> Path:
+    run = folder / ".bakery" / "runs" / "20260101T000000Z-1"
+    (run / "logs").mkdir(parents=True)
+    (run / "logs" / "wheel-cp311.log").write_text("\x1b]52;c;evil\x07")
+    (run / "report.json").write_text(report)
+    return run
+
+
+@pytest.mark.parametrize(
+    "words", [["report"], ["report", "20260101T000000Z-1"], ["logs"], ["profile", "cp311"], ["why", "cp311"]]
+)
+def test_a_run_that_a_checkout_brings_is_not_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    folder, victim = project(tmp_path / "theirs"), tmp_path / "rcfile"
+    victim.write_text("mine")
+    run = committed_run(folder, '{"recipe": "demo", "targets": [[]], "failures": [], "seconds": 1, "started": 1}')
+    (run / "report.html").symlink_to(victim)
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, UsageError)
+    assert "evil" not in result.output
+    assert victim.read_text() == "mine"
+
+
+def test_links_to_private_files_do_not_get_into_a_build(tmp_path: Path) -> None:
+    top, secret = project(tmp_path / "theirs"), tmp_path / "id_rsa"
+    secret.write_text("topsecret\n")
+    (top / "sub").mkdir()
+    (top / "sub" / "a.py").write_text("")
+    git(top, "add", "--all")
+    git(top, "commit", "--quiet", "--message", "y")
+    (top / ".git" / "info").mkdir(exist_ok=True)
+    for path in (top / ".git" / "info" / "exclude", top / ".gitignore"):
+        path.unlink(missing_ok=True)
+        path.symlink_to(secret)
+    assert "topsecret" not in repr(description(top / "sub", {"HOME": str(tmp_path)}))

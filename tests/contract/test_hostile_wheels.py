@@ -17,22 +17,23 @@ import pytest
 from sample import sampled
 from wheels import write_wheel
 
-from bakery.audit.auditor import audit_in_worker, audit_wheel
-from bakery.audit.checks import check_ids
-from bakery.audit.difference import differences
-from bakery.audit.expected_wheel import ExpectedWheel
-from bakery.audit.finding import error, info
-from bakery.audit.limits import Limits
-from bakery.audit.tools import AuditwheelReport, ToolResults, exceeded_limit
-from bakery.audit.worker import LimitExceeded, call
-from bakery.core.errors import AuditError, ModuleError, OutputError
-from bakery.core.files import open_plain, read_plain
-from bakery.iree.mlir import read_module
-from bakery.iree.vmfb import read_vmfb
+from bakery.core.errors import AuditError, OutputError
 from bakery.recipe.load import load
 from bakery.release.index.store import NewWheel, extend
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
+from bakery_iree.errors import ModuleError
+from bakery_iree.mlir import read_module
+from bakery_iree.vmfb import read_vmfb
+from wheel_audit.auditor import audit_in_worker, audit_wheel
+from wheel_audit.checks import check_ids
+from wheel_audit.difference import differences
+from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.finding import error, info
+from wheel_audit.limits import Limits
+from wheel_audit.plain_files import open_plain, read_plain
+from wheel_audit.tools import AuditwheelReport, ToolResults, exceeded_limit
+from wheel_audit.worker import LimitExceeded, call
 
 SECONDS = 2.0
 MEMORY = 300 << 20
@@ -62,7 +63,7 @@ def measured(imports: str, read: str, *arguments: object) -> tuple[float, int]:
     return float(seconds), int(memory)
 
 
-AUDIT = "from bakery.audit.auditor import audit_wheel"
+AUDIT = "from wheel_audit.auditor import audit_wheel"
 
 
 @pytest.mark.parametrize("name", sampled(hostile.WHEELS, 6))
@@ -88,8 +89,8 @@ def test_a_hostile_wheel_is_answered_in_time_and_memory(name: str, tmp_path: Pat
 def test_the_finding_names_the_limit_and_no_tool_is_asked(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: pytest.fail("asked"))
-    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: pytest.fail("asked"))
+    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: pytest.fail("asked"))
+    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: pytest.fail("asked"))
     report = audit_wheel(hostile.WHEELS[name][1](tmp_path))
     (finding,) = [finding for finding in report.findings if finding.check == "audit-limit"]
     assert any(number in finding.message for number in ("MiB", "times", "more than", "100,000"))
@@ -97,37 +98,37 @@ def test_the_finding_names_the_limit_and_no_tool_is_asked(
 
 READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
     "declarations of a module": (
-        "from bakery.iree.vmfb import read_vmfb",
+        "from bakery_iree.vmfb import read_vmfb",
         "read_vmfb(Path(sys.argv[2]))",
         lambda folder: (written(folder / "x.vmfb", hostile.vmfb_declarations()),),
     ),
     "SPIR-V in SPIR-V": (
-        "from bakery.iree.vmfb import read_vmfb\nfrom bakery.core.errors import AuditError",
+        "from bakery_iree.vmfb import read_vmfb\nfrom bakery.core.errors import AuditError",
         "try: read_vmfb(Path(sys.argv[2]))\nexcept AuditError: pass",
         lambda folder: (hostile.vmfb_spirv(folder),),
     ),
     "types of MLIR": (
-        "from bakery.iree.mlir import read_module\nfrom bakery.core.errors import ModuleError",
+        "from bakery_iree.mlir import read_module\nfrom bakery_iree.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", hostile.mlir_types().encode()),),
     ),
     "blanks of MLIR": (
-        "from bakery.iree.mlir import read_module\nfrom bakery.core.errors import ModuleError",
+        "from bakery_iree.mlir import read_module\nfrom bakery_iree.errors import ModuleError",
         "try: read_module(Path(sys.argv[2]))\nexcept ModuleError: pass",
         lambda folder: (written(folder / "x.mlir", b'"func.func" ()' + b" " * 100_000),),
     ),
     "dimensions of MLIR": (
-        "from bakery.iree.mlir import Type",
+        "from bakery_iree.mlir import Type",
         "Type('tensor<' + '1x' * 100_000 + 'f32').shape; Type('tensor<' + '9' * 6000 + 'xf32>').shape",
         lambda folder: (),
     ),
     "lines that differ": (
-        "from bakery.audit.difference import read_differences",
+        "from wheel_audit.difference import read_differences",
         "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(folder, {"demo/a.txt": hostile.lines("a")}, {"demo/a.txt": hostile.lines("b")}),
     ),
     "lines that are alike": (
-        "from bakery.audit.difference import read_differences",
+        "from wheel_audit.difference import read_differences",
         "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(
             folder,
@@ -136,7 +137,7 @@ READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
         ),
     ),
     "sections over the same bytes": (
-        "from bakery.audit.difference import read_differences",
+        "from wheel_audit.difference import read_differences",
         "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(
             folder,
@@ -195,7 +196,7 @@ def test_a_process_over_its_limit_is_ended_and_replaced(
 ) -> None:
     before = call(os.getpid, size=0)
     with monkeypatch.context() as patch:
-        patch.setattr("bakery.audit.limits.Limits.of", lambda size: limits)
+        patch.setattr("wheel_audit.limits.Limits.of", lambda size: limits)
         start = time.monotonic()
         with pytest.raises(LimitExceeded, match=said):
             call(*call_, size=0)
@@ -214,7 +215,7 @@ def test_a_worker_is_used_again_and_hands_on_what_is_raised() -> None:
 
 
 def test_a_tool_that_a_wheel_keeps_busy_ends_with_its_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.limits.Limits.of", lambda size: Limits(1 << 30, 60, 1))
+    monkeypatch.setattr("wheel_audit.limits.Limits.of", lambda size: Limits(1 << 30, 60, 1))
     marker = tmp_path / "pid"
     with pytest.raises(LimitExceeded):
         call(subprocess.run, ["sh", "-c", f"echo $$ > {marker}; sleep 60"], size=0)
@@ -229,7 +230,7 @@ def test_a_tool_that_a_wheel_keeps_busy_ends_with_its_worker(tmp_path: Path, mon
 
 
 def test_a_wheel_over_the_limit_gets_a_report_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.limits.Limits.of", lambda size: Limits(memory=1 << 30, cpu=60, seconds=0))
+    monkeypatch.setattr("wheel_audit.limits.Limits.of", lambda size: Limits(memory=1 << 30, cpu=60, seconds=0))
     report = audit_in_worker(write_wheel(tmp_path))
     (finding,) = report.findings
     assert finding.check == "audit-limit"
@@ -263,13 +264,13 @@ def test_limits_grow_with_the_file() -> None:
 
 @pytest.fixture
 def _no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("bakery.audit.wheel.run_tools", lambda path, **about: ToolResults())
+    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 @pytest.mark.usefixtures("_no_tools")
 def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: 1 / 0)
+    monkeypatch.setattr("wheel_audit.checks.libraries.check", lambda wheel, expected: 1 / 0)
     found = audit_wheel(write_wheel(tmp_path)).findings
     assert [finding.message for finding in found if finding.check == "audit-failed"] == [
         "a check failed: ZeroDivisionError: division by zero"
@@ -279,7 +280,7 @@ def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.usefixtures("_no_tools")
 def test_many_remarks_hide_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     findings = [*[info("bundled-library", "small")] * 60, error("bundled-library", "wrong")]
-    monkeypatch.setattr("bakery.audit.checks.libraries.check", lambda wheel, expected: iter(findings))
+    monkeypatch.setattr("wheel_audit.checks.libraries.check", lambda wheel, expected: iter(findings))
     report = audit_wheel(write_wheel(tmp_path))
     assert not report.ok
     assert [finding.message for finding in report.findings if finding.check == "bundled-library"] == [
@@ -316,7 +317,7 @@ def test_no_reader_waits_for_a_pipe(fifo: Path, tmp_path: Path) -> None:
     os.truncate(tmp_path / "x", 1 << 40)
     with pytest.raises(OSError, match="larger than"):
         read_plain(tmp_path / "x", 1 << 39)
-    for read, kind in ((audit_wheel, OutputError), (audit_in_worker, OutputError), (read_vmfb, AuditError)):
+    for read, kind in ((audit_wheel, OSError), (audit_in_worker, OSError), (read_vmfb, AuditError)):
         with pytest.raises(kind, match="not a regular file"):
             read(fifo)
     with pytest.raises(ModuleError, match="not a regular file"):

@@ -232,3 +232,63 @@ def test_old_results_are_not_carried(tmp_path: Path) -> None:
     subprocess.run(["sh", PROGRAM.parent / "carry-ccache", cache, tmp_path / "packed", output], check=True)
     with tarfile.open(output / "ccache.tar") as archive:
         assert [name for name in archive.getnames() if name.startswith("./l/ab/")] == ["./l/ab/used"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(
+            "-Wl,-Tx.ld",
+            "-Wl,-T,x.ld",
+            "-Wl,-Rx",
+            "-Wl,@x",
+            "-Wl,--just-symbols=x",
+            "-Wl,-b,binary,x",
+            "-Wl,--dynamic-list=x",
+        ),
+        *(
+            "-Wl,--retain-symbols-file=x",
+            "-Wl,-Map=x",
+            "-Wl,--section-ordering-file=x",
+            "-Wl,--plugin-opt=save-temps",
+            "-Bx",
+        ),
+        *(
+            "-Wl,--symbol-ordering-file,x",
+            "-specs=x",
+            "-fprofile-use",
+            "-march=native",
+            "-Xlinker",
+            "-T",
+            "@x",
+        ),
+        *("-Wl,--defsym=a=1,-Tx", "-fplugin=x", "-Wl,--wrap=x", "-Wl,--format=binary", "-fsanitize-ignorelist=x"),
+    ],
+)
+def test_an_option_that_is_not_known_just_links(word: str) -> None:
+    words = [COMPILER, *OPTIONS, "-o", "x.so", "main.o", word]
+    with pytest.raises((link_cache.NotUnderstoodError, OSError)):
+        link_cache.key(words)
+
+
+def test_a_version_script_is_no_script_that_links(project: Project) -> None:
+    script = project.folder / "x.map"
+    for number, names in enumerate(("answer;", 'extern "C++" { "ns::f(int)"; }; answer;', "*;"), 1):
+        script.write_text(f"{{ global: {names} local: part; }};\n")
+        for separator in "=,":
+            done = project.link("main.o", "part.o", f"-Wl,--version-script{separator}x.map")
+            assert (done.returncode, done.stderr) == (0, "")
+        assert len(project.results()) == 2 * number
+
+
+def test_after_a_compilation_that_is_not_understood_all_links_run(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = project.folder / "refused"
+    monkeypatch.setattr(link_cache, "REFUSED", str(refused))
+    monkeypatch.chdir(project.folder)
+    words = [COMPILER, *OPTIONS, "-o", "x.so", "main.o", "part.o"]
+    assert link_cache.key(words)
+    refused.touch()
+    with pytest.raises(link_cache.NotUnderstoodError):
+        link_cache.key(words)

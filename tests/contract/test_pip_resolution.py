@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.lock.failure import refusals
+from bakery.runs.lock.failure import refusals
 from bakery.toolchains.programs.packages import __main__ as packages
 from bakery.toolchains.programs.packages import install
 from bakery.toolchains.programs.packages import resolve as resolving

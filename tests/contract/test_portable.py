@@ -1,6 +1,7 @@
 """What needs no engine needs no Unix either: these commands run where fcntl and its like do not exist."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_audit_runs_without_unix(tmp_path: Path) -> None:
 
 
 def test_the_driver_of_cibuildwheel_is_imported_without_unix() -> None:
-    code = BLOCK + "import bakery.cli.runs, bakery.build.cibuildwheel.run"
+    code = BLOCK + "import bakery.cli.runs, bakery.runs.cibuildwheel.run"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True, timeout=60)
 
 
@@ -121,3 +122,28 @@ def test_help_loads_no_model_no_table_of_facts_and_no_rich() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Build and test wheels:\n  wheel " in done.stdout
+
+
+def test_a_checkout_may_have_any_name(tmp_path: Path) -> None:
+    """``git clone`` calls it as the package; and a folder above it may have blanks and letters beyond ASCII."""
+    checkout = tmp_path / "a b ü" / "bakery"
+    for name in ("bakery", "packages", "tests"):
+        shutil.copytree(REPOSITORY / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, checkout)
+    packages = [checkout, checkout / "packages/wheel-audit", checkout / "packages/bakery-iree"]
+    # One that looks into paths, and one that runs a program of the checkout.
+    chosen = (
+        "tests/contract/test_fuzzed.py::test_the_runner_sees_what_no_reader_may_do",
+        "tests/unit/resolve/test_with_jobs.py",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, packages))},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout

@@ -107,15 +107,25 @@ def test_with_ccache(tmp_path: Path) -> None:
     assert done.stdout == "/var/cache/ccache|ccache|"
 
 
-def test_what_nvcc_reads_is_set_for_the_compiler_check(tmp_path: Path) -> None:
-    for name in ("sh", "printenv"):
-        (tmp_path / name).symlink_to(shutil.which(name) or "")
-    program(tmp_path, "ccache", "")
-    words = ("with-ccache", "sh", "-c", 'echo "$CCACHE_COMPILERCHECK"; ${CCACHE_COMPILERCHECK#*; }')
-    assert run(*words, PATH=str(tmp_path)).stdout.splitlines()[0] == "content"
-    done = run(*words, PATH=str(tmp_path), CUDA_HOME="/cuda", NVCC_PREPEND_FLAGS="-G")
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[1:] == ["-G", ""]
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("gcc -c a.c -o a.o", 0),
+        ("ccache g++ -x c++ -c a.s.cpp", 0),
+        ("gcc -c a.s", 1),
+        ("gcc -c a.S -o a.o", 1),
+        ("g++ -c a.ii", 1),
+        ("gcc -x assembler -c a.c", 1),
+        ("gcc -xassembler-with-cpp -c a.c", 1),
+        ("gcc -x cpp-output -c a.c", 1),
+        ("gcc -fpreprocessed -c a.c", 1),
+        ("gcc @more -c a.c", 1),
+    ],
+)
+def test_sources_that_ccache_does_not_preprocess(words: str, status: int) -> None:
+    # The program looks at the command of the process that calls it.
+    code = f"import subprocess, sys; sys.exit(subprocess.run(['sh', {str(FOLDER / 'ccache-source')!r}]).returncode)"
+    assert subprocess.run([sys.executable, "-c", code, *words.split()], check=False).returncode == status
 
 
 @pytest.mark.parametrize("cached", [True, False])

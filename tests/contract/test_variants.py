@@ -21,14 +21,15 @@ from variantlib.commands.generate_index_json import generate_index_json
 from variantlib.commands.make_variant import make_variant
 from wheels import EXTENSION, write_wheel
 
-from bakery.audit.auditor import audit_wheel
-from bakery.audit.variant import dialects
 from bakery.cli.app import app
 from bakery.core.errors import AuditError, OutputError
 from bakery.release.index.store import NewWheel, extend
 from bakery.release.variants import make_variants
 from bakery.release.verify import verify
+from wheel_audit.auditor import audit_wheel
+from wheel_audit.variant import dialects
 
+RECORD = "demo-1.0.dist-info/RECORD"
 NOW = "2026-01-02T03:04:05.000006Z"
 PYTHON = f"cp{sys.version_info.major}{sys.version_info.minor}"
 TAG = f"{PYTHON}-{PYTHON}-manylinux_2_17_x86_64"
@@ -241,3 +242,23 @@ def test_uv_reads_levels_of_x86_64(tmp_path: Path) -> None:
         found = chosen_by_uv(f"{url}/simple/", tmp_path / "target", "", "", "--preview-features", "wheel-variants")
     # A machine of the first level would take the other one.
     assert found == (variants[0].name if "sse4_2" in Path("/proc/cpuinfo").read_text() else variants[1].name)
+
+
+@pytest.mark.parametrize("own", ["", f'"{RECORD}",,\n', f"{RECORD},,"])
+def test_a_record_need_not_name_itself(wheels: tuple[Path, ...], tmp_path: Path, own: str) -> None:
+    """Installers and the audit take these; there was an internal error, and all wheels of the call were lost."""
+    odd = tmp_path / wheels[0].name
+    with zipfile.ZipFile(wheels[0]) as source, zipfile.ZipFile(odd, "w") as result:
+        for info in source.infolist():
+            data = source.read(info)
+            if info.filename == RECORD:
+                data = data.replace(f"{RECORD},,\n".encode(), own.encode())
+                assert own != "" or data.endswith(b"\n")
+                data = data if own else data[:-1]
+            result.writestr(info, data)
+    (made,) = make_variants([odd], tmp_path / "out", tmp_path, "uv")
+    assert audit_wheel(made).findings == audit_wheel(odd).findings
+    with zipfile.ZipFile(made) as archive:
+        lines = archive.read(RECORD).decode().splitlines()
+    assert len([line for line in lines if line.startswith("demo-1.0.dist-info/variant.json,sha256=")]) == 1
+    assert all(line.count(",") == 2 for line in lines)

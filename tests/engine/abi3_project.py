@@ -71,15 +71,47 @@ setup(packages=["tiny"], package_dir={"": "src"}, cmdclass={"build_ext": Library
 def library(folder: Path) -> Path:
     """Write a project whose wheel has a library for ctypes, which says what compiled it."""
     project(folder, "")
-    unannounced(folder)
+    recipe = folder / "bakery.toml"
+    recipe.write_text(recipe.read_text().replace('abi3 = "3.11"', "py3 = true"))
     (folder / "setup.py").write_text(SETUP[: SETUP.index("options, macros")].replace("LIMITED\n", "") + ANY_PYTHON)
     (folder / "src" / "core.cpp").unlink()
     (folder / "src" / "core.c").write_text("const char *stamp(void) { return __VERSION__; }\n")
     (folder / "src" / "tiny" / "__init__.py").write_text(
-        "import ctypes, pathlib\n"
+        # No test of it is in any cache.
+        f"import ctypes, pathlib  # {uuid.uuid4()}\n"
         "core = ctypes.CDLL(pathlib.Path(__file__).with_name('libcore.so'))\n"
         "core.stamp.restype = ctypes.c_char_p\n"
         "stamp = lambda: 'stamp ' + core.stamp().decode().replace(' ', '_')\n"
+    )
+    return folder
+
+
+def same(folder: Path, named: str = "") -> Path:
+    """Write a project whose wheels are the same with each Python: a native step compiles the library once."""
+    library(folder)
+    (folder / "native").mkdir()
+    (folder / "src" / "core.c").rename(folder / "native" / "core.c")
+    setup = (folder / "setup.py").read_text()
+    (folder / "setup.py").write_text(
+        setup[: setup.index("setup(packages")]
+        + "class Binary(Distribution):\n    def has_ext_modules(self):\n        return True\n\n"
+        + 'setup(packages=["tiny"], package_dir={"": "src"}, package_data={"tiny": ["*.so"]}, distclass=Binary,\n'
+        + '      cmdclass={"bdist_wheel": Wheel})\n'
+    )
+    setup = (
+        (folder / "setup.py")
+        .read_text()
+        .replace("from setuptools import Extension, setup", "from setuptools import Distribution, setup")
+    )
+    (folder / "setup.py").write_text(setup)
+    native = """
+[native]
+command = "gcc -shared -fPIC -O2 native/core.c -o /native/libcore.so"
+into = "src/tiny"
+"""
+    recipe = folder / "bakery.toml"
+    recipe.write_text(
+        recipe.read_text().replace("[wheel]\npy3 = true\n", f"[wheel]{named}\n" if named else "") + native
     )
     return folder
 

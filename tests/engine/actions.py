@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,8 @@ class Runner:
     """One run of a workflow.
 
     Attributes:
-        project: what a checkout copies.
+        project: what a checkout copies, unless there is a `url`.
+        url: the git repository that a checkout clones.
         folder: where jobs work and artifacts lie.
         github: values of the ``github`` context.
         site: what configure-pages says.
@@ -51,6 +53,7 @@ class Runner:
     github: dict[str, Any]
     site: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
+    url: str = ""
     ran: list[Ran] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
     needs: dict[str, Any] = field(default_factory=dict)
@@ -102,8 +105,9 @@ class Runner:
                 continue
             if "run" in step:
                 own = {**environment, **step.get("env", {})}
+                folder = place / job.get("defaults", {}).get("run", {}).get("working-directory", "")
                 failed |= not self._step(
-                    name, step, place, context, {key: _filled(v, context) for key, v in own.items()}
+                    name, step, folder, context, {key: _filled(v, context) for key, v in own.items()}, place
                 )
             else:
                 fields = {key: _filled(value, context) for key, value in step.get("with", {}).items()}
@@ -114,13 +118,19 @@ class Runner:
         self.needs[name] = {"outputs": outputs}
 
     def _step(
-        self, job: str, step: dict[str, Any], place: Path, context: dict[str, Any], environment: dict[str, str]
+        self,
+        job: str,
+        step: dict[str, Any],
+        folder: Path,
+        context: dict[str, Any],
+        environment: dict[str, str],
+        place: Path,
     ) -> bool:
         output = self.folder / "output"
         output.write_text("")
         done = subprocess.run(
             [*BASH, "-c", step["run"]],
-            cwd=place,
+            cwd=folder,
             env={
                 **self.environment,
                 "PATH": f"{self._python()}{os.pathsep}{self.environment['PATH']}",
@@ -129,6 +139,7 @@ class Runner:
                 "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
                 "RUNNER_TEMP": str(self.temp(place)),
                 "GITHUB_RUN_ATTEMPT": str(self.github["run_attempt"]),
+                "GITHUB_REF_NAME": str(self.github.get("ref_name", "")),
                 **environment,
             },
             stdin=subprocess.DEVNULL,
@@ -147,9 +158,9 @@ class Runner:
         folder = self.folder / "bin"
         if not folder.exists():
             folder.mkdir()
-            (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+            (folder / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
             (folder / "python").chmod(0o755)
-            (folder / "wheel-bakery").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m bakery "$@"\n')
+            (folder / "wheel-bakery").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m bakery "$@"\n')
             (folder / "wheel-bakery").chmod(0o755)
         return folder
 
@@ -159,7 +170,7 @@ class Runner:
         self.used.append(name)
         match name:
             case "actions/checkout":
-                shutil.copytree(self.project, place, dirs_exist_ok=True)
+                self._check_out(fields, place)
             case "actions/upload-artifact":
                 self._upload(fields, place)
             case "actions/upload-artifact/merge":
@@ -184,6 +195,37 @@ class Runner:
                 raise AssertionError(f"unknown action {name}")
         return {}
 
+    def _check_out(self, fields: dict[str, Any], place: Path) -> None:
+        """Clone the commit of the run as the action does: by default without history, tags, submodules and LFS."""
+        if not self.url:
+            # As in a fresh checkout: links are links, and there are no results.
+            ignored = shutil.ignore_patterns(".bakery", "dist")
+            shutil.copytree(self.project, place, dirs_exist_ok=True, symlinks=True, ignore=ignored)
+            return
+
+        def git(*words: str) -> None:
+            command = ["git", "-c", "advice.detachedHead=false", "-C", str(place), *words]
+            subprocess.run(command, env=self.environment, check=True, capture_output=True)
+
+        git("init", "--quiet")
+        git("remote", "add", "origin", self.url)
+        filtered = [f"--filter={fields['filter']}"] if fields.get("filter") else []
+        ref = self.github["ref"]
+        if fields.get("fetch-depth", 1) == 0:
+            git(
+                "fetch",
+                "--quiet",
+                *filtered,
+                "origin",
+                "+refs/heads/*:refs/remotes/origin/*",
+                "+refs/tags/*:refs/tags/*",
+            )
+        else:
+            git("fetch", "--quiet", "--no-tags", "--depth=1", *filtered, "origin", f"+{ref}:{ref}")
+        git("checkout", "--quiet", "--detach", ref)
+        if fields.get("submodules"):
+            git("submodule", "update", "--quiet", "--init", "--recursive")
+
     def _save(self, fields: dict[str, Any]) -> str:
         """Keep a file or a folder under a key."""
         path, kept = Path(fields["path"]), self.folder / "cache" / fields["key"]
@@ -206,15 +248,20 @@ class Runner:
         return "true" if hits and hits[0].name == fields["key"] else ""
 
     def _upload(self, fields: dict[str, Any], place: Path) -> None:
-        path = Path(fields["path"])
-        # No glob of Python's takes a pattern that begins at the root.
-        place, patterns = (path.parent, [path.name]) if path.is_absolute() else (place, str(path).split())
+        lines = str(fields["path"]).split()
+        patterns = [line for line in lines if not line.startswith("!")]
+        left_out = [Path(line[1:]) for line in lines if line.startswith("!")]
+        if Path(patterns[0]).is_absolute():
+            # No glob of Python's takes a pattern that begins at the root.
+            place = Path(*takewhile(_is_plain, Path(patterns[0]).parts)).parent
+            patterns = [str(Path(pattern).relative_to(place)) for pattern in patterns]
         # The folder that all of them have in common; of one with wildcards, what is before the first.
         root = place if len(patterns) > 1 else place.joinpath(*takewhile(_is_plain, Path(patterns[0]).parts))
         root = root.parent if root.is_file() else root
         found = [file for pattern in patterns for item in place.glob(pattern)
                  for file in ([item] if item.is_file() else item.rglob("*"))
-                 if file.is_file() and (fields.get("include-hidden-files") or not _is_hidden(file, root))]  # fmt: skip
+                 if file.is_file() and (fields.get("include-hidden-files") or not _is_hidden(file, root))
+                 and not any(file.is_relative_to(folder) for folder in left_out)]  # fmt: skip
         if not found:
             assert fields["if-no-files-found"] != "error", f"nothing to upload: {patterns}"
             return

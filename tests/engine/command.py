@@ -10,14 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import forking
+from runs import runs_of
 
-from bakery.build.records.buildkit import FOLDER
-from bakery.build.run_folders import state_folder
-from bakery.resolve.settings import EPOCH
+from bakery.resolve.epoch import EARLIEST as EPOCH
+from bakery.runs.records.buildkit import FOLDER
+from bakery.runs.run_folders import state_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository: its workspace is what the larger tests bake."""
@@ -49,6 +50,7 @@ class Done:
     out: str
     err: str
     seconds: float
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def wheels(self) -> list[Path]:
@@ -58,7 +60,7 @@ class Done:
     @property
     def runs(self) -> list[Path]:
         """The folders of its runs, one for each recipe, oldest first."""
-        found = (self.folder / ".bakery" / "runs").glob(f"*-{self.pid}*")
+        found = runs_of(self.folder, {**os.environ, **self.environment}).glob(f"*-{self.pid}*")
         return sorted(found, key=lambda path: path.stat().st_mtime)
 
     def results(self, run: int = -1) -> dict[str, dict[str, object]]:
@@ -115,7 +117,13 @@ def start(folder: Path, *words: str, environment: Mapping[str, str] | None = Non
     )
 
 
-def finish(child: subprocess.Popen[str], folder: Path, began: float, timeout_s: float = TIMEOUT_S) -> Done:
+def finish(
+    child: subprocess.Popen[str],
+    folder: Path,
+    began: float,
+    timeout_s: float = TIMEOUT_S,
+    environment: Mapping[str, str] | None = None,
+) -> Done:
     """Wait for a started command."""
     try:
         out, err = child.communicate(timeout=timeout_s)
@@ -123,7 +131,7 @@ def finish(child: subprocess.Popen[str], folder: Path, began: float, timeout_s: 
         child.terminate()
         out, err = child.communicate(timeout=60)
         raise AssertionError(f"not done within {timeout_s:g} s\n{err[-4000:]}") from None
-    return _ended(Done(folder, child.pid, child.returncode, out, err, time.monotonic() - began))
+    return _ended(Done(folder, child.pid, child.returncode, out, err, time.monotonic() - began, environment or {}))
 
 
 def _ended(done: Done) -> Done:
@@ -147,9 +155,9 @@ def bakery(
             ended = forking.run(_arguments(words), folder, {**os.environ, **variables}, timeout_s)
         except TimeoutError as error:
             raise AssertionError(f"not done within {timeout_s:g} s\n{str(error)[-4000:]}") from None
-        done = _ended(Done(folder, *ended, time.monotonic() - began))
+        done = _ended(Done(folder, *ended, time.monotonic() - began, environment or {}))
     else:
-        done = finish(start(folder, *words, environment=environment), folder, began, timeout_s)
+        done = finish(start(folder, *words, environment=environment), folder, began, timeout_s, environment)
     assert done.code == code, f"exit code {done.code}, not {code}\n{done.err[-6000:]}"
     return done
 

@@ -18,24 +18,13 @@ from command import shell
 from gitserver import repository as served_repository
 from registry import NEEDED, Pushed, push
 
-from bakery.core.errors import EngineError
 from bakery.engine import debian_rootfs
 from bakery.engine.ca_bundle import find_ca_bundle
-from bakery.engine.discover import find
 
 collect_ignore = ["shaped"]
 """Projects with tests of their own."""
 
 PROGRAMS = ("dash", "sleep", "cat", "mkdir", "ln", "mkfifo", "seq", "touch")
-
-
-@pytest.fixture(scope="session")
-def engine_environment() -> Mapping[str, str]:
-    """Give the environment in which docker reaches an engine that can bake; without one the test fails."""
-    try:
-        return {**os.environ, **find().environment}
-    except EngineError as error:
-        pytest.fail(f"{error.message}: {error.hint}\n" + "\n".join(error.details), pytrace=False)
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Listens at an address and hands connections on: what this machine's loopback has, for a network namespace.
 
-forward.py ADDRESS PORT HOST TARGET_PORT
+    forward.py ADDRESS PORT HOST TARGET_PORT
+
+HOST may be the path of a unix socket; TARGET_PORT is not used then.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ async def main(address: str, port: int, host: str, target: int) -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            inner, out = await asyncio.open_connection(host, target)
+            inner, out = await (
+                asyncio.open_unix_connection(host) if host.startswith("/") else asyncio.open_connection(host, target)
+            )
         except OSError:
             writer.close()
             return

@@ -62,6 +62,19 @@ class GitServer(BaseHTTPRequestHandler):
 
 
 @contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve the git repositories in a folder; give the URL of the folder."""
+    handler = type("Handler", (GitServer,), {"root": folder})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
 def repository(folder: Path) -> Iterator[str]:
     """Serve a git repository whose tag v1.5 is an older version than its branch; give its URL."""
     work = extension(folder / "work", 'name = "elsewhere"\n', SOURCE)
@@ -83,9 +96,5 @@ def repository(folder: Path) -> Iterator[str]:
         git("commit", "--quiet", "--message", version)
         git("tag", f"v{version}")
     git("clone", "--quiet", "--bare", ".", str(folder / "served" / "project.git"))
-    handler = type("Handler", (GitServer,), {"root": folder / "served"})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/project"
-    server.shutdown()
-    server.server_close()
+    with served(folder / "served") as url:
+        yield f"{url}/project"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bakery.build.buildx.bake import BakeRequest, Bakes
-from bakery.build.buildx.board import Board, Listener
-from bakery.build.buildx.log_files import LogFiles
-from bakery.build.buildx.outcome import BakeFailure, BakeOutcome
-from bakery.build.processes import Children, caught
 from bakery.core.errors import InterruptedBake
+from bakery.runs.buildx.bake import BakeRequest, Bakes
+from bakery.runs.buildx.board import Board, Listener
+from bakery.runs.buildx.log_files import LogFiles
+from bakery.runs.buildx.outcome import BakeFailure, BakeOutcome
+from bakery.runs.processes import Children, caught
 
 
 def bake(request: BakeRequest) -> BakeOutcome:

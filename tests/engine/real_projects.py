@@ -1,7 +1,11 @@
-"""Real projects of the package index: each is baked from what ``wheel-bakery init`` wrote, next to ``pip wheel``.
+"""Real projects: each is baked from what ``wheel-bakery init`` wrote, and compared with the wheel of ``pip wheel``.
 
-``python tests/engine/real_projects.py RESULTS.json [NAME...]`` measures them; results that the file has are kept.
-``python tests/engine/real_projects.py --write RESULTS.json`` writes their table into docs/real-projects.md.
+They are source archives of the package index, and the test packages of build backends, where ``BAKERY_TEST_PACKAGES``
+names a folder that has them.
+
+``python tests/engine/real_projects.py [--no-test] RESULTS.json [NAME...]`` measures them; results that the file has are
+kept.
+``python tests/engine/real_projects_page.py`` writes their tables into docs/real-projects.md.
 """
 
 from __future__ import annotations
@@ -10,23 +14,27 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from command import ROOT, Done, bakery
+from beside_pip import LIMIT_S, pip_wheel
+from command import ROOT, Done, bakery, shell
+
+sys.path.append(str(ROOT / "tests" / "helpers"))
+
+from wheel_differences import differences, read
 
 from bakery.engine import debian_rootfs
-from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.discover import find
-from bakery.engine.package_index import configured
 from bakery.toolchains.programs.packages import sdist
 from bakery.toolchains.programs.packages.unpack import unpack
 
@@ -34,26 +42,8 @@ LIST = Path(__file__).with_suffix(".toml")
 PYTHONS = ("3.11", "3.13", "3.14")
 """The first of them that the recipe has is measured."""
 
-LIMIT_S = 3600
-
-PAGE = ROOT / "docs" / "real-projects.md"
-BEGIN, END = "<!-- results -->", "<!-- end -->"
-RESULTS = ROOT / "tests" / "data" / "real_projects.json"
-"""What was measured last."""
-
-_NOTHING = "status 'error'|subprocess-exited"
-"""Lines of pip that do not say why."""
-
-_BY_PIP = """
-FROM {stage} AS by-pip
-{args}
-ARG FRESH
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \\
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \\
-    --mount=type=bind,source=.,target=/src,rw --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf \\
-    {make} && began=$(date +%s%N) && {environment} net {python} -m pip wheel --no-deps {options} -w /by-pip /src && \\
-    echo "by pip: $((($(date +%s%N) - began) / 1000000)) ms" "$FRESH"
-"""
+PACKAGES = "BAKERY_TEST_PACKAGES"
+"""The variable that names a folder with a folder of test packages for each backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +51,40 @@ class Project:
     """A project of the list.
 
     Attributes:
+        version: of the source archive; empty for a test package.
         kinds: what it stands for.
         edits: text of the written recipe → its replacement, each of them one edit.
         isolated: whether pip makes an environment for the build; a project that imports torch in its setup.py without
             naming it is built by pip only in an environment that has torch.
+        environment: assignments before the command of pip.
+        git: whether it is built from a checkout with a tag; a source archive is without, unless the list says so.
+        folder: of a test package.
     """
 
     name: str
-    version: str
-    kinds: tuple[str, ...]
+    version: str = ""
+    kinds: tuple[str, ...] = ()
     edits: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
     isolated: bool = True
     environment: str = ""
+    git: bool = False
+    folder: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in the results."""
+        return f"{self.name} (git)" if self.git and not self.folder else self.name
 
 
 @dataclass(slots=True)
 class Result:
-    """What was measured; empty texts and None for what was not reached."""
+    """What was found; empty texts and None for what was not reached.
+
+    Attributes:
+        pip_refused: why pip builds no wheel; ``refused``: why bakery builds none.
+        differences: how the wheel differs from that of pip.
+    """
 
     name: str
     version: str
@@ -87,44 +93,100 @@ class Result:
     lines: int = 0
     edits: int = 0
     why: str = ""
-    pip_s: float | None = None
     pip_refused: str = ""
-    bakery_s: float | None = None
     wheel: str = ""
-    audit: str = ""
+    differences: list[str] | None = None
     tested: str = ""
     refused: str = ""
 
 
+def _listed() -> dict[str, Any]:
+    return tomllib.loads(LIST.read_text(encoding="utf-8"))
+
+
 def projects() -> dict[str, Project]:
-    """Return the projects by name."""
-    tables = tomllib.loads(LIST.read_text(encoding="utf-8"))["project"]
-    return {item["name"]: Project(**{**item, "kinds": tuple(item["kinds"])}) for item in tables}
+    """Return the projects of the package index by key: source archives, and some of them as checkouts, too."""
+    listed = _listed()
+    archives = [Project(**{**item, "kinds": tuple(item["kinds"])}) for item in listed["project"]]
+    checkouts = [replace(item, git=True) for item in archives if item.name in listed["checkouts"]]
+    return {item.key: item for item in (*archives, *checkouts)}
+
+
+def backend_packages() -> dict[str, Project]:
+    """Return the test packages of build backends by key, if their folder is there."""
+    if not os.environ.get(PACKAGES):
+        return {}
+    known = {item["name"]: item for item in _listed()["package"]}
+    found = [path for path in sorted(Path(os.environ[PACKAGES]).glob("*/*")) if path.is_dir()]
+    names = {f"{path.parent.name}/{path.name}": path for path in found}
+    return {
+        name: Project(**{"name": name, "kinds": (path.parent.name,), **known.get(name, {})}, git=True, folder=path)
+        for name, path in names.items()
+    }
+
+
+def why_different(project: str, difference: str) -> str:
+    """Return why a wheel may differ so from that of pip; empty if nothing says so."""
+    return _why("difference", project, difference)
+
+
+def why_refused(project: str, refused: str) -> str:
+    """Return why bakery refuses what pip builds; empty if nothing says so."""
+    return _why("refusal", project, refused)
+
+
+def _why(table: str, project: str, told: str) -> str:
+    for item in _listed()[table]:
+        if re.search(item["text"], told) and project in item.get("projects", [project]):
+            return str(item["why"])
+    return ""
 
 
 def fetch(project: Project, folder: Path) -> Path:
-    """Unpack the source archive of the package index below a folder; nothing of it is run."""
-    index = sdist.pip_config("index-url") or sdist.default_index()
-    entry = sdist.find(index, project.name, project.version)
-    archive = folder / entry.filename
-    sdist.fetch(entry, index, str(archive))
-    unpack(str(archive), str(folder / "unpacked"))
-    archive.unlink()
-    (found,) = (folder / "unpacked").iterdir()
+    """Put the source of a project below a folder, as a person has it; nothing of it is run."""
     # The name of a folder is a guess that init makes.
-    return found.rename(folder / project.name)
+    home = folder / Path(project.name).name
+    if project.folder:
+        shutil.copytree(project.folder, home, symlinks=True)
+    else:
+        index = sdist.pip_config("index-url") or sdist.default_index()
+        entry = sdist.find(index, project.name, project.version)
+        archive = folder / entry.filename
+        sdist.fetch(entry, index, str(archive))
+        unpack(str(archive), str(folder / "unpacked"))
+        archive.unlink()
+        (found,) = (folder / "unpacked").iterdir()
+        found.rename(home)
+    if project.git:
+        _commit(project, home)
+    return home
 
 
-def recipe(project: Project, folder: Path) -> str:
-    """Write the recipe as ``init`` does, then the edits; return its text."""
-    bakery(folder, "init", "--yes", "--base", "debian")
+def _commit(project: Project, home: Path) -> None:
+    # Of an archive, what its build wrote is no part of the checkout.
+    for path in [] if project.folder else [home / "PKG-INFO", *home.rglob("*.egg-info")]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    who = ("-c", "user.name=Tests", "-c", "user.email=tests@example.com")
+    shell(os.environ, "git", "init", "--quiet", cwd=home)
+    # Of a test package, also files that it ignores are tracked.
+    shell(os.environ, "git", "add", "--all", *["--force"] * bool(project.folder), cwd=home)
+    shell(os.environ, "git", *who, "commit", "--quiet", "--message=All of it", cwd=home)
+    shell(os.environ, "git", *who, "tag", f"v{project.version or '0.0.1'}", cwd=home)
+
+
+def write_recipe(project: Project, folder: Path) -> Done:
+    """Write the recipe as ``init`` does, then the edits; return how ``init`` ended.
+
+    Where it refuses, the recipe is for the image of pip alone.
+    """
+    done = attempt(folder, "init", "--yes", "--base", "debian")
     file = folder / "bakery.toml"
-    text = file.read_text(encoding="utf-8")
+    text = 'name = "refused"\n\n[builder]\nbase = "debian"\n' if done.code else file.read_text(encoding="utf-8")
     for old, new in project.edits.items():
-        assert text.count(old) == 1, f"{project.name}: the recipe has no longer {old!r}\n{text}"
+        assert text.count(old) == 1, f"{project.key}: the recipe has no longer {old!r}\n{text}"
         text = text.replace(old, new)
     file.write_text(text, encoding="utf-8")
-    return text
+    return done
 
 
 def only_imports(folder: Path) -> None:
@@ -142,86 +204,51 @@ def cell(folder: Path) -> dict[str, Any]:
     return next(ranked[python] for python in PYTHONS if python in ranked)
 
 
-def pip_wheel(project: Project, folder: Path, cell: Mapping[str, Any], environment: Mapping[str, str]) -> float:
-    """Build the wheel with pip, from the builder's own image, without caches; return its seconds.
+def measure(project: Project, environment: Mapping[str, str], scratch: Path, *, tests: bool = True) -> Result:
+    """Fetch, ``init``, ``pip wheel``, bake with audit, compare, test; what is refused is in the result.
 
-    Raises:
-        RuntimeError: pip cannot; with the line that says why.
+    Args:
+        tests: whether the wheel is installed and imported, too; never that of a test package.
     """
-    bakery(folder, "generate")
-    (dockerfile,) = (folder / "dockerfiles").glob("*.Dockerfile")
-    text = dockerfile.read_text(encoding="utf-8")
-    python, make = "/opt/venv/bin/python", "true"
-    if project.isolated:
-        python = "/pip/bin/python"
-        make = '"$(find-python "$WANTED")" -m venv /pip && net /pip/bin/python -m pip install -q -U pip'
-    stage = _BY_PIP.format(
-        stage="builder-system" if project.isolated else "builder",
-        args="\n".join(f"ARG {name}" for name in ("WANTED", *cell["args"])),
-        make=make,
-        python=python,
-        options="" if project.isolated else "--no-build-isolation",
-        environment=project.environment,
-    )
-    own = folder / "dockerfiles" / "by-pip.Dockerfile"
-    own.write_text(text + stage, encoding="utf-8")
-    Path(f"{own}.dockerignore").write_text(Path(f"{dockerfile}.dockerignore").read_text())
-    # A wheel of the stable ABI is built by the lowest Python of its cells.
-    wanted = cell["args"].get("WHEEL_PYTHON", cell["axes"]["python"])
-    given = {**cell["args"], "WANTED": wanted, "FRESH": str(time.time_ns())}
-    words = ["docker", "buildx", "build", "--progress=plain", "--output=type=cacheonly", f"--file={own}"]
-    words += ["--target=by-pip", *(f"--build-arg={name}={value}" for name, value in given.items())]
-    with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
-        conf.write(configured().pip_conf())
-        conf.flush()
-        words.append(f"--secret=id=pip-conf,src={conf.name}")
-        if bundle := find_ca_bundle(None, os.environ):
-            words.append(f"--secret=id=ca-bundle,src={bundle}")
-        done = subprocess.run(
-            [*words, str(folder)],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
-    own.unlink()
-    found = re.search(r"by pip: (\d+) ms", done.stderr.partition("by-pip 1/1")[2])
-    if done.returncode == 0 and found:
-        return int(found[1]) / 1000
-    said = [line for line in re.findall(r"(?m)^#\d+ [\d.]+\s+(.*)$", done.stderr) if not re.search(_NOTHING, line)]
-    lines = [line for line in said if re.search(r"(?i)\b(error:|not found|no such)", line)]
-    raise RuntimeError((lines[0] if lines else (said or [done.stderr])[-1]).strip()[:200])
-
-
-def measure(project: Project, environment: Mapping[str, str], scratch: Path) -> Result:
-    """Fetch, ``init``, ``pip wheel``, bake with audit, test; what is refused is in the result."""
-    result = Result(project.name, project.version, project.kinds, edits=len(project.edits), why=project.why)
-    folder = fetch(project, scratch)
-    text = recipe(project, folder)
-    result.lines = sum(1 for line in text.splitlines() if line.strip())
+    result = Result(project.key, project.version, project.kinds, edits=len(project.edits), why=project.why)
+    source = fetch(project, scratch)
+    folder = scratch / "baked" / source.name
+    shutil.copytree(source, folder, symlinks=True)
+    begun = write_recipe(project, folder)
+    result.lines = sum(1 for line in (folder / "bakery.toml").read_text().splitlines() if line.strip())
     chosen = cell(folder)
     result.python = chosen["axes"]["python"]
-    for image in chosen["images"]:
-        suite = image.removeprefix("debian:").removesuffix("-slim")
-        debian_rootfs.ensure_debian(environment, suite, "amd64", image, print)
+    for name in chosen["images"]:
+        suite = name.removeprefix("debian:").removesuffix("-slim")
+        debian_rootfs.ensure_debian(environment, suite, "amd64", name, print)
+    # Generated files are not in the folder that is baked: setuptools takes a folder that it finds for a package.
+    image = scratch / "image" / source.name
+    shutil.copytree(folder, image, symlinks=True)
+    theirs = None
     try:
-        result.pip_s = pip_wheel(project, folder, chosen, environment)
+        theirs = pip_wheel(
+            source,
+            image,
+            chosen,
+            environment,
+            scratch / "by-pip",
+            isolated=project.isolated,
+            variables=project.environment,
+        )
     except RuntimeError as error:
         result.pip_refused = str(error)
-    built = attempt(folder, "wheel", "--only", chosen["id"])
+    built = begun if begun.code else attempt(folder, "wheel", "--only", chosen["id"])
     if built.code:
-        result.refused = reason(built)
+        result.refused = cause(built).replace(str(folder), ".")
         return result
-    result.bakery_s = round(built.seconds, 1)
     (wheel,) = built.wheels
     result.wheel = wheel.name
-    (report,) = json.loads(bakery(folder, "audit", str(wheel), "--json").out)
-    result.audit = "ok" if report["ok"] else "failed"
-    only_imports(folder)
-    tested = attempt(folder, "full", "--only", chosen["id"])
-    result.tested = "imported" if tested.code == 0 else reason(tested)
+    if theirs:
+        result.differences = differences(read(theirs), read(wheel))
+    if tests and not project.folder:
+        only_imports(folder)
+        tested = attempt(folder, "full", "--only", chosen["id"])
+        result.tested = "imported" if tested.code == 0 else cause(tested)
     return result
 
 
@@ -241,7 +268,7 @@ def attempt(folder: Path, *words: str) -> Done:
     return Done(folder, 0, done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
 
-def reason(done: Done) -> str:
+def cause(done: Done) -> str:
     """Return what a failed command says of the cause, and what to do."""
     lines = [line.strip() for line in done.err.splitlines() if line.strip()]
     last = max((number for number, line in enumerate(lines) if line.startswith("bake: ")), default=len(lines) - 3)
@@ -249,52 +276,22 @@ def reason(done: Done) -> str:
     return re.sub(r"; the whole log: \S+", "", " / ".join([told[0], *told[-2:]] if len(told) > 2 else told))[:400]
 
 
-def measure_all(results: Path, names: list[str]) -> None:
+def measure_all(results: Path, names: list[str], *, tests: bool) -> None:
     """Measure the named projects, or those without a result, and write the results after each."""
     environment = {**os.environ, **find().environment}
     known: dict[str, Any] = json.loads(results.read_text())["projects"] if results.exists() else {}
-    for project in projects().values():
-        if project.name not in names if names else project.name in known:
+    for project in {**projects(), **backend_packages()}.values():
+        if project.key not in names if names else project.key in known:
             continue
         with tempfile.TemporaryDirectory(prefix="bakery-real-") as scratch:
-            result = measure(project, environment, Path(scratch))
-        known[project.name] = {key: value for key, value in asdict(result).items() if value not in ("", None)}
+            result = measure(project, environment, Path(scratch), tests=tests)
+        known[project.key] = {key: value for key, value in asdict(result).items() if value not in ("", None)}
         machine = f"{os.cpu_count()} cores, {platform.machine()}"
         told = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "projects": known}
         results.write_text(json.dumps(told, indent=1) + "\n")
-        print(json.dumps(known[project.name]), flush=True)
-
-
-def table(told: Mapping[str, Any]) -> str:
-    """Return the table of the documentation."""
-    rows = ["| project | kind | Python | recipe | edits | pip | bakery | tested |", "|---|---|---|--:|---|--:|--:|---|"]
-    listed = [told["projects"][name] for name in projects() if name in told["projects"]]
-    for item in listed:
-        pip = f"{item['pip_s']:.0f} s" if "pip_s" in item else "fails"
-        ours = f"{item['bakery_s']:.0f} s" if "bakery_s" in item else "refused"
-        edits = f"{item['edits']}: {item['why']}" if item["edits"] else "0"
-        first = [f"{item['name']} {item['version']}", ", ".join(item["kinds"]), item["python"], str(item["lines"])]
-        rows.append(f"| {' | '.join([*first, edits, pip, ours, item.get('tested', '')])} |")
-    missing = ", ".join(name for name in projects() if name not in told["projects"])
-    rows += ["", f"In the list, and not measured: {missing}."] if missing else []
-    refused = [
-        f"- {item['name']}: {who}: {item[key]}"
-        for item in listed
-        for who, key in (("pip wheel", "pip_refused"), ("bakery", "refused"))
-        if item.get(key)
-    ]
-    said = ["", "What was refused, and why:", "", *refused] if refused else []
-    return "\n".join([f"Measured on {told['date']}: {told['machine']}.", "", *rows, *said]) + "\n"
-
-
-def write(told: Mapping[str, Any], page: str) -> str:
-    """Return the page with the table."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(told)}{END}{rest.partition(END)[2]}"
+        print(json.dumps(known[project.key]), flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--write":
-        PAGE.write_text(write(json.loads(Path(sys.argv[2]).read_text()), PAGE.read_text()))
-    else:
-        measure_all(Path(sys.argv[1]), sys.argv[2:])
+    words = [word for word in sys.argv[1:] if word != "--no-test"]
+    measure_all(Path(words[0]), words[1:], tests="--no-test" not in sys.argv)

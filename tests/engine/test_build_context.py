@@ -14,8 +14,8 @@ import pytest
 from command import bakery, repeated, shell
 from projects import SOURCE, extension
 
-from bakery.build.context_files import files
 from bakery.core.dockerignore import Ignore
+from bakery.core.source_manifest import SourceManifest
 
 pytestmark = pytest.mark.engine
 
@@ -135,6 +135,7 @@ FILES = (
     ),
     *("build/lib.linux/x.so", "pkg/build/lib.linux/x.so", "pkg/__pycache__/m.pyc", "m.pyc", "!x", "$d", "{b}", "(p)"),
 )
+FOLDERS = ("empty", "docs/none", "deep/1/2/no/thing", "x/e", "build/temp", "sp aces/ in ")
 IGNORES = (
     *(
         "*",
@@ -211,12 +212,15 @@ def test_ignore_patterns_mean_what_they_mean_to_buildkit(tmp_path: Path, engine_
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("")
+    for name in FOLDERS:
+        (context / name).mkdir(parents=True)
     every = {path.relative_to(context).as_posix() for path in context.rglob("*") if path.is_file()}
-    targets = {}
+    targets, manifests = {}, {}
     for number, lines in enumerate(IGNORES):
+        manifests[lines] = SourceManifest.read(context, ["."], lines.splitlines())
         dockerfile = tmp_path / f"{number}.Dockerfile"
         dockerfile.write_text("FROM scratch\nCOPY . /\n")
-        Path(f"{dockerfile}.dockerignore").write_text(lines + "\n", encoding="utf-8")
+        Path(f"{dockerfile}.dockerignore").write_text("\n".join(manifests[lines].ignore) + "\n", encoding="utf-8")
         output = f"type=local,dest={tmp_path / 'out' / str(number)}"
         targets[f"t{number}"] = {"context": str(context), "dockerfile": str(dockerfile), "output": [output]}
     bakefile = tmp_path / "bake.json"
@@ -229,11 +233,11 @@ def test_ignore_patterns_mean_what_they_mean_to_buildkit(tmp_path: Path, engine_
     wrong = {}
     for number, lines in enumerate(IGNORES):
         out = tmp_path / "out" / str(number)
-        sent = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
-        taken = set(files(context, ["."], lines.splitlines()))
+        sent = {path.relative_to(out).as_posix() for path in out.rglob("*")}
+        taken = set(manifests[lines].entries)
         if sent != taken:
             wrong[lines] = {"sent": sorted(sent - taken), "not sent": sorted(taken - sent)}
         ignore = Ignore(lines.splitlines())
-        assert taken == {name for name in every if not ignore.ignores(name)}, lines
+        assert every & taken == {name for name in every if not ignore.ignores(name)}, lines
     assert wrong == {}
     assert len(IGNORES) * len(every) > 3_000

@@ -9,13 +9,14 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from command import ROOT, bakery, digests
 from engines import fresh_engine
+from runs import runs_of
 
 from bakery.cli.json_schema import schema
-from bakery.iree.models.module import ModuleRecord
+from bakery_iree.models.module import ModuleRecord
 
 pytestmark = [pytest.mark.engine]
 
-DATA = ROOT / "tests" / "data" / "mlir"
+DATA = ROOT / "packages/bakery-iree/tests/data/mlir"
 TARGETS = (
     *("cpu:generic", "cpu:x86-64-v3", "cpu:host", "cpu:aarch64"),
     *("cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_120", "cuda:sm_90:explicit"),
@@ -58,7 +59,7 @@ def test_every_kind_of_target_in_one_command(tmp_path: Path, targets: tuple[str,
     # Nothing else: no unfinished file, nothing of the step, no copy of an input.
     assert len(list((tmp_path / "out").iterdir())) == 2 * len(made)
     assert len(list(tmp_path.rglob("*.mlir"))) == 2
-    assert not list(tmp_path.glob(".bakery/runs/*/stage"))
+    assert not list(runs_of(tmp_path).glob("*/stage"))
 
     # What is there is kept; what is not is in the engine's cache, also for another folder, time and owner.
     again = bakery(tmp_path, "compile", "matmul.mlir", "softmax.mlir", *words, "-o", "out", "--json")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command import bakery, digests, states
 from projects import SOURCE, extension, pure
+from runs import runs_of
 
 pytestmark = pytest.mark.engine
 
@@ -32,7 +33,7 @@ def test_compile_error_is_told_with_step_log_and_hint(folder: Path) -> None:
     assert "RUN" not in told
     assert "fatal error: not_there.h: No such file or directory" in told
     assert "→ " in told
-    (log,) = {Path(found) for found in re.findall(rf"{re.escape(str(folder))}/\S+\.log", told)}
+    (log,) = {Path(found) for found in re.findall(rf"{re.escape(str(runs_of(folder)))}/\S+\.log", told)}
     assert "fatal error: not_there.h" in log.read_text()
     assert done.results()["wheel-cp311"]["result"] == "failed"
     assert done.wheels == []

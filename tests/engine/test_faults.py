@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from command import bakery, digests, finish, start, states
+from farm import FORWARD, free_port
 from onebake import bake
 from projects import flavours, pure
+from runs import runs_of
 from waiting import wait_for
 
-from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.outcome import BakeFailure
-from bakery.build.result import Result
 from bakery.core.names import Kind
 from bakery.engine import private_engine
 from bakery.plan.cells import Cell, Target
+from bakery.runs.buildx.bake import BakeRequest
+from bakery.runs.buildx.outcome import BakeFailure
+from bakery.runs.result import Result
 
 pytestmark = pytest.mark.engine
 
@@ -137,7 +140,7 @@ def test_a_clock_in_the_past_or_the_future_changes_nothing(tmp_path: Path) -> No
     assert digests(folder / "dist") == {path.name: digests(folder / "dist")[path.name] for path in first.wheels}
     for _ in range(6):
         last = bakery(folder, "wheel")
-    kept = list((folder / ".bakery" / "runs").glob("2*"))
+    kept = list(runs_of(folder).glob("2*"))
     assert last.runs[-1] in kept
     assert len(kept) <= 6
 
@@ -187,6 +190,42 @@ def test_a_cell_that_uses_all_memory_ends_alone(tmp_path: Path) -> None:
     assert (found["a"]["result"], found[hungry]["result"], found[hungry]["tries"]) == ("done", "failed", 1)
     assert "memory" in done.err
     assert [path.name for path in folder.glob("dist/*.whl")] == ["demo-1.0+a-py3-none-any.whl"]
+
+
+def test_an_engine_that_goes_away_is_one_error(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
+    """What stands between is ended, and with it all connections: so a remote engine goes, or one that is stopped."""
+    place = engine_environment.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
+    port = free_port()
+    there = {**engine_environment, "DOCKER_HOST": f"tcp://127.0.0.1:{port}"}
+    folder = flavours(tmp_path / "project", ["gone"], "time.sleep(8)")
+
+    def opened() -> subprocess.Popen[str]:
+        words = [sys.executable, str(FORWARD), "127.0.0.1", str(port), place, "0"]
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        assert child.stdout
+        assert child.stdout.readline() == "listening\n"
+        return child
+
+    def closed(child: subprocess.Popen[str]) -> None:
+        child.kill()
+        child.communicate()
+
+    way, began = opened(), time.monotonic()
+    try:
+        running = start(folder, "wheel", "--retries", "0", environment=there)
+        assert wait_for(lambda: bool(step_of("gone")) or running.poll() is not None, 300)
+    finally:
+        closed(way)
+    done = finish(running, folder, began)
+    assert done.code == 6, done.err[-3000:]
+    assert "the engine is gone" in done.err
+    assert "start it again, then continue with --resume" in " ".join(done.err.split())
+    assert not list(folder.glob("dist/*.whl"))
+    way = opened()
+    try:
+        assert len(bakery(folder, "wheel", "--resume", environment=there).wheels) == 1
+    finally:
+        closed(way)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")

@@ -6,16 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+from gpu_driver import make_driver
 from wheels import write_wheel
 
-from bakery.core.files import file_sha256
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.release.gpu_test import prepare
 from bakery.resolve.plan import resolve
+from wheel_audit.plain_files import file_sha256
 
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TAG = "py3-none-manylinux_2_17_x86_64"
@@ -31,16 +33,6 @@ files = ["tests"]
 command = '''{COMMAND}'''
 """
 
-# What stands for the driver: a library with the seven functions that are called.
-DRIVER = """\
-int cuInit(unsigned f) { return 0; }
-int cuDeviceGetCount(int *n) { *n = 1; return 0; }
-int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
-int cuDeviceGet(int *d, int n) { *d = n; return 0; }
-int cuDeviceGetName(char *s, int n, int d) { s[0] = 'G'; s[1] = 0; return 0; }
-int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : 0; return 0; }
-"""
-
 
 def planned(folder: Path, text: str = RECIPE) -> Plan:
     (folder / "bakery.toml").write_text(text)
@@ -52,11 +44,7 @@ def planned(folder: Path, text: str = RECIPE) -> Plan:
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a library in the driver's place."""
-    folder = tmp_path / "driver"
-    folder.mkdir()
-    words = ["gcc", "-shared", "-x", "c", "-", "-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1")]
-    subprocess.run(words, input=DRIVER, text=True, check=True)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(tmp_path / "driver")))
 
 
 @pytest.mark.usefixtures("driver")
@@ -75,3 +63,41 @@ def test_a_wheel_is_installed_and_tried(tmp_path: Path, monkeypatch: pytest.Monk
     assert record["sha256"] == file_sha256(wheel)
     assert record["packages"]["Demo"] == "1.0"
     assert tested == [wheel]
+
+
+TELLS = """import os; f = open({told!r}, 'a'); f.write(' '.join(os.environ.values())); f.close()
+"""
+
+
+def write_dependency(folder: Path, pth: bytes) -> None:
+    with zipfile.ZipFile(folder / "dep-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("dep.pth", pth)
+        archive.writestr("dep-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: dep\nVersion: 1.0\n")
+        archive.writestr("dep-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("dep-1.0.dist-info/RECORD", "")
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.parametrize("installed", [False, True])
+def test_no_package_runs_with_a_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    """The code of a ``.pth`` file runs whenever Python starts in the environment, also for pip."""
+    told = tmp_path / "told"
+    pth = {"hostile.pth": TELLS.format(told=str(told)).encode()}
+    (tmp_path / "index").mkdir()
+    write_dependency(tmp_path / "index", pth["hostile.pth"])
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("PIP_INDEX_URL", "https://user:hunter2@127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("HF_TOKEN", "hunter2")
+    requirement = "" if installed else 'requirements = ["dep"]\n'
+    plan = planned(tmp_path, RECIPE.replace("gpu = true\n", f"gpu = true\n{requirement}"))
+    wheel = write_wheel(tmp_path, "py3-none-any", pth if installed else {})
+    folder = tmp_path / "prepared"
+    prepare([(tmp_path, plan)], [wheel], folder)
+    words = [sys.executable, str(folder / "run.py"), *["--installed"] * installed]
+    done = subprocess.run(words, env=os.environ, check=False)
+    record = json.loads((folder / "records" / f"{wheel.name}.gpu-test.json").read_text())
+    assert record["fault"] == ""
+    assert done.returncode == 0
+    assert "hunter2" not in told.read_text()
+    assert record["packages"].get("dep") == (None if installed else "1.0")

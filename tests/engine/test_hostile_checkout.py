@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command import Done, bakery, digests
 from projects import pure
+from runs import runs_of
 
 pytestmark = pytest.mark.engine
 
@@ -99,6 +100,7 @@ def test_folders_behind_a_link_in_place_of_the_locks_folder_survive(
         (precious / str(number) / "file").write_text("x")
         os.utime(precious / str(number), (number + 1, number + 1))
     before = sorted(path.relative_to(precious) for path in precious.rglob("*"))
+    (project / ".bakery").mkdir(exist_ok=True)
     (project / ".bakery" / "lock").symlink_to(precious)
     for words in (("wheel",), ("full", "--locked"), ("lock",)):
         bakery(project, *words, environment=machine)
@@ -115,14 +117,14 @@ def test_nothing_is_written_through_a_link_in_place_of_bakerys_folder(
     if name == ".bakery":
         (project / ".bakery").rmdir()
     (project / name).symlink_to(elsewhere)
-    done = bakery(project, "wheel", code=10, environment=machine)
-    assert f"{name} is a link" in done.err
+    bakery(project, "wheel", environment=machine)
+    bakery(project, "report", environment=machine)
     assert not list(elsewhere.iterdir())
 
 
 def test_a_report_of_an_earlier_run_is_not_read(project: Path, machine: dict[str, str]) -> None:
     bakery(project, "wheel", environment=machine)
-    (report,) = (project / ".bakery" / "runs").glob("*/report.json")
+    report = max(runs_of(project, machine).glob("*/report.json"))
     assert json.loads(report.read_text())
     report.unlink()
     report.symlink_to("/dev/zero")
@@ -135,6 +137,3 @@ def test_the_output_is_checked_before_anything_else_is_written(project: Path, ma
         (project / name).write_text("")
     done = bakery(project, "wheel", code=10, environment=machine)
     assert f"cannot write {project / 'dist'}" in done.err
-    (project / "dist").unlink()
-    done = bakery(project, "wheel", code=10, environment=machine)
-    assert f"cannot write {project / '.bakery' / 'runs'}" in done.err

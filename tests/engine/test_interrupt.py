@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command import Done, bakery, finish, journals, start, states
 from projects import SOURCE, extension
+from runs import runs_of
 from waiting import command_lines, wait_for
 
 pytestmark = pytest.mark.engine
@@ -104,10 +105,11 @@ def held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def waits_for_a_lock(_folder: Path, pid: int) -> bool:
-    """Whether a process waits for a lock."""
-    # "1: -> FLOCK  ADVISORY  WRITE 4711 …": the arrow is for those that wait.
-    return any("->" in line and f" {pid} " in line for line in Path("/proc/locks").read_text().splitlines())
+def waits_for_a_lock(folder: Path, pid: int) -> bool:
+    """Whether a process has opened the folder of runs, whose lock is held."""
+    with contextlib.suppress(OSError):
+        return any(path.resolve() == runs_of(folder) for path in Path(f"/proc/{pid}/fd").iterdir())
+    return False
 
 
 def is_finished(folder: Path, _pid: int) -> bool:
@@ -118,16 +120,16 @@ def is_finished(folder: Path, _pid: int) -> bool:
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
-        pytest.param(".bakery/runs", signal.SIGTERM, id="before-the-bake"),
+        pytest.param("runs", signal.SIGTERM, id="before-the-bake"),
         pytest.param("dist", signal.SIGTERM, id="before-publishing"),
-        pytest.param(".bakery/runs", signal.SIGINT, id="before-the-bake-ctrl-c", marks=pytest.mark.proof),
+        pytest.param("runs", signal.SIGINT, id="before-the-bake-ctrl-c", marks=pytest.mark.proof),
         pytest.param("dist", signal.SIGINT, id="before-publishing-ctrl-c", marks=pytest.mark.proof),
     ],
 )
 def test_signal_before_and_after_the_build(folder: Path, moment: str, number: signal.Signals) -> None:
     (folder / "sleep").unlink()
     before = states(folder / "dist")
-    with held(folder / moment):
+    with held(runs_of(folder) if moment == "runs" else folder / moment):
         child = start(folder, "wheel")
         waits = is_finished if moment == "dist" else waits_for_a_lock
         waiting = wait_for(lambda: waits(folder, child.pid) or child.poll() is not None, 300)
@@ -138,4 +140,4 @@ def test_signal_before_and_after_the_build(folder: Path, moment: str, number: si
     assert "interrupted" in done.err
     assert states(folder / "dist") == before
     assert not left(folder)
-    assert not list(folder.glob(".bakery/runs/*/stage"))
+    assert not list(runs_of(folder).glob("*/stage"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from command import Done, bakery, digests, finish, start
 from projects import flavours
+from runs import runs_of
 from waiting import command_lines, wait_for
 
 pytestmark = pytest.mark.engine
@@ -42,7 +43,7 @@ def test_failed_cell_stops_nothing_and_is_all_that_is_built_again(tmp_path: Path
     (failure,) = report["failures"]
     assert (failure["cell"], Path(failure["log"]).parent) == ("cp311-flavourbad", done.runs[-1] / "logs")
     page = done.runs[-1] / "report.html"
-    assert f"report: {page.relative_to(folder)}" in done.err
+    assert f"report: {page}" in done.err
     # The end of the log of the failed step is on the page, and the times of a cell that was built.
     assert "no bad today" in page.read_text()
     assert '"name":"cp311-flavoura","steps":[[' in page.read_text()
@@ -159,7 +160,7 @@ def test_killed_bake_is_tried_again_and_a_killed_run_gone_on_with(tmp_path: Path
     assert results(done) == {"a": "kept", "slow": "done"}
     assert done.results()["wheel-cp311-flavourslow"]["tries"] == 2
     assert "cp311-flavourslow: docker buildx bake was ended by SIGKILL; try 2 in 5.0s" in done.err
-    assert not list(folder.glob(".bakery/runs/*/stage"))
+    assert not list(runs_of(folder).glob("*/stage"))
 
 
 @pytest.mark.proof

@@ -16,11 +16,12 @@ import pytest
 from command import Done, bakery, journals, start
 from farm import engine_nodes
 from projects import flavours
+from runs import runs_of
 from waiting import command_lines, wait_for
 
-from bakery.build.journal import last_run
-from bakery.build.result import Result
-from bakery.build.run_folders import state_folder
+from bakery.runs.journal import newest_records
+from bakery.runs.result import Result
+from bakery.runs.run_folders import state_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 
@@ -54,7 +55,7 @@ def check_output(folder: Path) -> None:
 
 def finished(folder: Path) -> set[str]:
     """Return the cells that are finished: written down, and their wheels published."""
-    known = last_run(state_folder(folder, os.environ), "demo")
+    known = newest_records(state_folder(folder, os.environ), "demo")
     return {
         name
         for name, record in known.items()
@@ -102,7 +103,7 @@ def one_kill(folder: Path, kill: Callable[[subprocess.Popen[str]], None], enviro
     check_output(folder)
     assert len(done.wheels) == len(CELLS)
     assert before <= kept(done), "what was finished is not built again"
-    assert not list(folder.glob(".bakery/runs/*/stage"))
+    assert not list(runs_of(folder).glob("*/stage"))
     assert not [line for line in command_lines() if str(folder) in line]
     assert not [path for path in (folder / "dist").iterdir() if path.suffix != ".whl" and path.name != ".provenance"]
 

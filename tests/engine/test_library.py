@@ -10,7 +10,8 @@ import pytest
 from pages import blocks
 from projects import SOURCE, extension
 
-from bakery import Recipe, StepFinished, StepStarted
+import bakery
+from bakery import StepFinished, StepStarted
 
 pytestmark = pytest.mark.engine
 
@@ -26,8 +27,8 @@ def test_the_block_that_bakes(
 ) -> None:
     folder = extension(tmp_path / "project", RECIPE, SOURCE)
     (block,) = (text for text in blocks("reference/library.md", "python") if ".bake(" in text)
-    assert 'Recipe.load("examples/cpp").plan()' in block
-    names: dict[str, object] = {"Recipe": Recipe}
+    assert 'bakery.open("examples/cpp").recipe().plan()' in block
+    names: dict[str, object] = {"bakery": bakery}
     block = block.replace('"examples/cpp"', repr(str(folder))).replace('groups=["full"]', 'groups=["wheel"]')
     exec(compile(block, "library.md", "exec"), names)
     (wheel,) = (folder / "dist").glob("*.whl")
@@ -36,7 +37,7 @@ def test_the_block_that_bakes(
 
 def test_a_callback_that_raises_ends_the_build(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     folder = extension(tmp_path / "project", RECIPE, SOURCE)
-    plan = Recipe.load(folder).plan(environ=dict(engine_environment) | {"HOME": os.environ["HOME"]})
+    plan = bakery.open(folder, environ=dict(engine_environment) | {"HOME": os.environ["HOME"]}).recipe().plan()
 
     def refuse(event: object) -> None:
         raise Stopped

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from command import bakery, shell
 from iree_modules import DATA, recorded, targets
+from runs import runs_of
 
-from bakery.iree.bundle import bundle
-from bakery.iree.modules import find_modules
-from bakery.iree.npy import npy
+from bakery_iree.bundle import bundle
+from bakery_iree.modules import find_modules
+from bakery_iree.npy import npy
 
 pytestmark = pytest.mark.engine
 
@@ -95,7 +96,7 @@ def test_modules_are_validated_by_a_job(tmp_path: Path, image: str) -> None:
     record = json.loads((tmp_path / "out" / "matmul.cpu-generic.json").read_text())
     assert record["validation"] == {key: value for key, value in found["matmul.cpu-generic"].items() if key != "module"}
     assert record["validation"]["runtime"] == "3.13.0"
-    assert not list(tmp_path.glob(".bakery/runs/*/stage"))
+    assert not list(runs_of(tmp_path).glob("*/stage"))
     # By --strict, what was not run is a failure; and a bundle is written of what did not fail.
     bakery(tmp_path, "validate", "job.json", "--image", image, "--only", "matmul.cuda*", "--strict", code=15)
     bakery(tmp_path, "validate", "job.json", "--image", image, "--only", "matmul.*", "--bundle", "kit.tar")

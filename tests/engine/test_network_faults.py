@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from command import bakery
 from projects import pure
+from runs import runs_of
 from sample import sampled
 
 from bakery.engine.package_index import configured
@@ -132,7 +133,7 @@ def test_a_false_index_ends_in_one_error(tmp_path: Path, served: str, said: str)
     done = bakery(folder, "wheel", "--retries", "0", code=7, environment=environment(served), timeout_s=300)
     assert said in done.log("wheel-cp311"), done.log("wheel-cp311")[-3000:]
     assert not list(folder.glob("dist/*.whl"))
-    assert not list(folder.glob(".bakery/runs/*/stage"))
+    assert not list(runs_of(folder).glob("*/stage"))
 
 
 @pytest.mark.proof

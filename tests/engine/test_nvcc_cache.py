@@ -111,6 +111,14 @@ def test_after_a_change_in_one_file_nvcc_compiles_that_one(tmp_path: Path) -> No
     changed.write_text(changed.read_text().replace("*=", "+="))
     again = bakery(folder, "wheel")
     assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 5, "hits": 4}
+    # Code of the host only: ccache itself takes the object of the same device code.
+    before = digests(folder / "dist")
+    changed.write_text(changed.read_text().replace("kernel ? VALUE", "kernel ? 7 * VALUE"))
+    again = bakery(folder, "wheel")
+    assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 5, "hits": 4}
+    after = digests(folder / "dist")
+    assert before.keys() == after.keys()
+    assert before != after
 
 
 @pytest.mark.proof

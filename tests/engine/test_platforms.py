@@ -11,9 +11,9 @@ import pytest
 from command import Done, bakery
 from projects import example
 
-from bakery.audit.auditor import audit_wheel
 from bakery.core.errors import UnavailableError
 from bakery.engine.qemu import emulated, enable
+from wheel_audit.auditor import audit_wheel
 
 OTHER = "linux/arm64"
 CELL = "cp311-linux_aarch64"

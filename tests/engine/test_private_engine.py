@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,34 @@ def test_find_finds_it(engine: RunningEngine) -> None:
     assert address.host == engine.host
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("DOCKER_HOST", "unix:///nonexistent", "DOCKER_HOST is unix:///nonexistent"),
+        ("DOCKER_HOST", "tcp://127.0.0.1:1", "DOCKER_HOST is tcp://127.0.0.1:1"),
+        ("DOCKER_CONTEXT", "nowhere", "DOCKER_CONTEXT is nowhere"),
+        ("BUILDX_BUILDER", "nowhere", "buildx has no builder 'nowhere'"),
+    ],
+)
+def test_a_broken_choice_is_an_error(
+    engine: RunningEngine, tmp_path: Path, variable: str, value: str, said: str
+) -> None:
+    """The private engine runs, and is not used instead; the commands say why."""
+    (tmp_path / "bakery.toml").write_text('name = "demo"\n[matrix]\npython = ["3.11"]\n')
+    (tmp_path / "setup.py").write_text("from setuptools import setup\nsetup(name='demo', version='1')\n")
+    for words in (("engine", "status"), ("wheel",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "bakery", *words],
+            cwd=tmp_path,
+            env={**os.environ, variable: value},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == EngineError.exit_code, done.stderr
+        assert done.stderr.startswith(f"engine: {said}"), done.stderr
+
+
 def test_engine_has_what_bakery_needs(engine: RunningEngine) -> None:
     environ = os.environ | private_engine.environment(engine)
     assert docker(environ, "info", "--format", "{{.Driver}}") == "overlayfs"
@@ -124,6 +153,18 @@ def test_failed_start_shows_the_log(second: dict[str, str], tmp_path: Path) -> N
     assert "ended" in caught.value.message
     assert caught.value.details[-1] == "no such kernel"
     assert private_engine.status(second) is None
+
+
+def test_the_daemon_keeps_no_token_of_the_shell_that_started_it(second: dict[str, str], tmp_path: Path) -> None:
+    daemon, seen = tmp_path / "usr" / "sbin" / "dockerd", tmp_path / "seen"
+    daemon.parent.mkdir(parents=True)
+    daemon.write_text(f"#!/bin/sh\nenv > '{seen}'\nexit 1\n")
+    daemon.chmod(0o755)
+    tokens = {"HF_TOKEN": "canary", "PIP_INDEX_URL": "https://me:canary@h", "BAKERY_CACHE_KEY": "canary"}
+    with pytest.raises(EngineError):
+        private_engine.start(Prefix(tmp_path), quiet, {**second, **tokens, "HTTPS_PROXY": "http://p.example"})
+    assert "canary" not in seen.read_text()
+    assert "HTTPS_PROXY=http://p.example\n" in seen.read_text()
 
 
 @pytest.mark.proof

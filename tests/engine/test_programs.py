@@ -40,11 +40,16 @@ def baked(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    steps = dict(re.findall(r"(?m)^#(\d+) \[(\S+) \d+/\d+\] (?:RUN|COPY)", done.stderr))
+    # With several targets, the name of one comes first.
+    steps = dict(re.findall(r"(?m)^#(\d+) \[(?:\S+ )?(\S+) \d+/\d+\] (?:RUN|COPY)", done.stderr))
     # Neither cached, nor canceled because its result was found while BuildKit still computed its cache key.
     ran = set(re.findall(r"(?m)^#(\d+) DONE ", done.stderr))
-    # The folder of all programs is another one; what counts is who uses them.
-    return {stage for number, stage in steps.items() if number in ran} - {"programs", "tools"}
+    # The folder of all programs is another one; what counts is who uses them. Bakes of other projects share the copies of
+    # a description, under the name of whose bake came first, and the empty lock, which uses no program: BuildKit repeats
+    # a shared step for as long as another bake is alive (moby/buildkit#6954). A copy of nothing has no key of its contents.
+    copied = {"programs", "tools", "lock", "git-files"}
+    stages = {stage for number, stage in steps.items() if number in ran} - copied
+    return {stage for stage in stages if not stage.endswith("-asked")}
 
 
 @pytest.mark.parametrize(

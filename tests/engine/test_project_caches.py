@@ -16,16 +16,16 @@ from actions import Runner
 from command import ROOT, Done, bakery
 from projects import SOURCE, extension
 
-from bakery.build.buildx.bake import BakeRequest
-from bakery.build.buildx.board import Listener
-from bakery.build.session import bake_once
 from bakery.core.names import Kind
 from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
 from bakery.plan.cells import Cell, Target
+from bakery.runs.buildx.bake import BakeRequest
+from bakery.runs.buildx.board import Listener
+from bakery.runs.session import bake_once
 
 pytestmark = pytest.mark.engine
 
-DOCKERFILES = [*ROOT.glob("dockerfiles/*.Dockerfile"), ROOT / "tests" / "golden" / "jobs" / "Dockerfile"]
+DOCKERFILES = [*ROOT.glob("dockerfiles/*.Dockerfile"), ROOT / "packages/bakery-iree/tests/golden/jobs/Dockerfile"]
 MOUNTS = sorted({id_ for path in DOCKERFILES for id_ in re.findall(r"type=cache,id=([^,\s]+)", path.read_text())})
 """The ids of all cache mounts that generated files have."""
 
@@ -200,7 +200,7 @@ def test_a_committed_compiler_cache_is_never_read(tmp_path: Path, engine_environ
         runner.ran.clear()
         runner.run(workflow)
         assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
-        places = runner.folder.glob(f"bake-*-{github['run_attempt']}/.bakery/runs/*/compiler-cache/*")
+        places = runner.folder.glob(f"bake-*-{github['run_attempt']}-temp/bakery/state/runs/*/compiler-cache/*")
         shutil.rmtree(runner.artifacts)
         github["run_attempt"] = int(str(github["run_attempt"])) + 1
         return sorted(path.name for path in places)

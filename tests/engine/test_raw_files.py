@@ -22,9 +22,16 @@ def own(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mapping[st
 
 
 @pytest.fixture(scope="module")
-def raw_environment(engine_environment: Mapping[str, str], ca_bundle: Path | None) -> Mapping[str, str]:
-    """Give the environment of a person who has docker, a CA bundle where one is needed, and no bakery."""
-    return {**engine_environment, **({"CA_BUNDLE": str(ca_bundle)} if ca_bundle else {})}
+def raw_environment(
+    tmp_path_factory: pytest.TempPathFactory, engine_environment: Mapping[str, str], ca_bundle: Path | None
+) -> Mapping[str, str]:
+    """Give the environment of a person who has docker, a CA bundle where one is needed, and no bakery.
+
+    buildx sends the name of the current folder in a header, and builds in none whose name is not ASCII.
+    """
+    link = tmp_path_factory.mktemp("link") / "checkout"
+    link.symlink_to(ROOT)
+    return {**engine_environment, "PWD": str(link), **({"CA_BUNDLE": str(ca_bundle)} if ca_bundle else {})}
 
 
 def allow(*reads: Path | None, writes: Path | None = None) -> list[str]:

@@ -28,6 +28,7 @@ import pytest
 import re2
 from command import Done, bakery, shell
 from projects import pure
+from runs import runs_of
 
 pytestmark = pytest.mark.engine
 
@@ -35,6 +36,8 @@ IMAGE = f"confidential-{os.getpid()}"
 """A recipe of this process alone: its image is removed at the end."""
 
 RUNS = int(os.environ.get("CANARY_RUNS", "100"))
+
+ALLOW = {"BAKERY_ALLOW": "secret.env=CANARY_ENV secret.command=from-command"}
 
 RECIPE = """\
 name = "{name}"
@@ -138,7 +141,7 @@ def project(folder: Path, canaries: Canaries, *, prints: bool, fails: bool = Fal
 
 
 def environment(folder: Path, canaries: Canaries) -> dict[str, str]:
-    return {"CANARY_ENV": canaries.values[0], "HELD": str(folder.parent / "held")}
+    return {"CANARY_ENV": canaries.values[0], "HELD": str(folder.parent / "held"), **ALLOW}
 
 
 def references(done: Done) -> list[str]:
@@ -203,7 +206,7 @@ def baked(
     configuration.write_text(f"[global]\ntrusted-host = {canaries.configuration}.invalid\n")
     processes = Processes(canaries)
     processes.start()
-    words = ("bake", "dev", "full", "--allow", "secret.command=from-command", "--ca-bundle", str(bundle))
+    words = ("bake", "dev", "full", "--ca-bundle", str(bundle))
     told = {**environment(folder, canaries), "BAKERY_CACHE": "local", "BAKERY_PROGRESS": "rawjson"}
     told["PIP_CONFIG_FILE"] = str(configuration)
     told |= {"BAKERY_CACHE_DIR": ".bakery/cache", "BAKERY_CACHE_READ_ONLY": "false"}
@@ -284,9 +287,7 @@ def test_the_record_of_the_build_has_no_value_but_what_was_printed(
 
 def test_a_failing_step_s_last_lines_are_masked(tmp_path: Path, canaries: Canaries) -> None:
     folder = project(tmp_path / "project", canaries, prints=False, fails=True)
-    done = bakery(
-        folder, "full", "--allow", "secret.command=from-command", code=7, environment=environment(folder, canaries)
-    )
+    done = bakery(folder, "full", code=7, environment=environment(folder, canaries))
     assert "***" in done.err
     assert not canaries.in_data((done.out + done.err).encode())
     assert canaries.holders(folder, but=("key file é.txt",)) == []
@@ -296,9 +297,7 @@ def test_a_wheel_that_holds_a_secret_is_not_published(tmp_path: Path, canaries: 
     folder = project(tmp_path / "project", canaries, prints=False)
     backend = folder / "backend.py"
     backend.write_text(backend.read_text().replace("os.environ.pop(", "os.environ.get("))
-    done = bakery(
-        folder, "wheel", "--allow", "secret.command=from-command", code=8, environment=environment(folder, canaries)
-    )
+    done = bakery(folder, "wheel", code=8, environment=environment(folder, canaries))
     assert "demo.py contains the secret from-env" in done.err
     assert not list(folder.glob("dist/*.whl"))
 
@@ -306,12 +305,14 @@ def test_a_wheel_that_holds_a_secret_is_not_published(tmp_path: Path, canaries: 
 def test_what_is_missing_or_not_allowed_ends_the_run_before_the_build(tmp_path: Path, canaries: Canaries) -> None:
     folder = project(tmp_path / "project", canaries, prints=False)
     (folder / "key file é.txt").unlink()
-    assert "--allow secret.command=from-command" in bakery(folder, "wheel", code=2).err
-    done = bakery(folder, "wheel", "--allow", "secret.command=from-command", code=2)
+    refused = bakery(folder, "wheel", code=2).err
+    assert "--allow secret.env=CANARY_ENV" in refused
+    assert "--allow secret.command=from-command" in refused
+    done = bakery(folder, "wheel", code=2, environment=ALLOW)
     assert "from-env (environment variable CANARY_ENV): the variable is not set" in done.err
     assert "from-file (file key file é.txt): cannot be read" in done.err
     assert "from-command (command" in done.err
-    assert not (folder / ".bakery" / "runs").exists()
+    assert not runs_of(folder).exists()
 
 
 @pytest.mark.proof
@@ -346,7 +347,7 @@ def test_none_is_found_in_100_runs(tmp_path: Path, engine_environment: Mapping[s
         processes = Processes(canaries)
         processes.start()
         told = {**environment(folder, canaries), "BAKERY_CACHE": "local", "BAKERY_CACHE_DIR": str(tmp_path / "cache")}
-        done = bakery(folder, "full", "--allow", "secret.command=from-command", environment=told)
+        done = bakery(folder, "full", environment=told)
         processes.ended.set()
         processes.join()
         assert done.log("wheel-cp311").count("digest ") == 3

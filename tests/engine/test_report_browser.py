@@ -11,7 +11,7 @@ import pytest
 from chromium import Page, chromium
 from runs import make_run
 
-from bakery.build import report_page
+from bakery.runs import report_page
 
 pytestmark = pytest.mark.proof
 

@@ -16,7 +16,7 @@ from command import ROOT, bakery, digests, shell, states
 from engines import fresh_engine
 from projects import pure
 
-from bakery.audit.difference import differences
+from wheel_audit.difference import differences
 
 pytestmark = [pytest.mark.engine]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from sample import sampled
 from waiting import wait_for
 
 from bakery.core.errors import EngineError, OutputError
-from bakery.iree.sandbox import LABEL, USER, WATCHER, Limits, ProgramResult, Sandbox, _owner, open_sandbox
+from bakery_iree.sandbox import LABEL, USER, WATCHER, Limits, ProgramResult, Sandbox, _owner, open_sandbox
 
 pytestmark = pytest.mark.engine
 
@@ -50,6 +51,22 @@ def containers(environment: Mapping[str, str], run_id: str) -> list[str]:
 def test_files_go_in_and_come_out(tried: Try) -> None:
     ran = tried("cat in/a > out/a; echo said; exit 3")
     assert (ran.code, ran.files["a"].read_bytes(), ran.log) == (3, b"hello", "said\n")
+
+
+def test_it_gets_no_proxy_of_docker(engine_environment: Mapping[str, str], debian: str, tmp_path: Path) -> None:
+    """The configuration of docker names proxies, with their passwords, for all containers."""
+    own = Path(engine_environment.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    merged = json.loads((own / "config.json").read_text()) if (own / "config.json").is_file() else {}
+    address = "http://me:canary@127.0.0.1:9"
+    merged["proxies"] = {"default": {f"{kind}Proxy": address for kind in ("http", "https", "ftp", "all")}}
+    (tmp_path / "config.json").write_text(json.dumps(merged))
+    if (own / "cli-plugins").is_dir():
+        (tmp_path / "cli-plugins").symlink_to(own / "cli-plugins")
+    environment = {**engine_environment, "DOCKER_CONFIG": str(tmp_path)}
+    assert "canary" in shell(environment, "docker", "run", "--rm", debian, "env")
+    (tmp_path / "box").mkdir()
+    with open_sandbox(environment, tmp_path / "box") as box:
+        assert "canary" not in box.run(debian, ["sh", "-c", "env; cat /proc/1/environ"], {}).log
 
 
 TRIES = """
@@ -196,7 +213,7 @@ import os, sys
 from pathlib import Path
 from bakery.cli.app import _interrupt
 from bakery.engine.discover import find
-from bakery.iree.sandbox import open_sandbox
+from bakery_iree.sandbox import open_sandbox
 import signal
 signal.signal(signal.SIGTERM, _interrupt)
 signal.signal(signal.SIGINT, _interrupt)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from sample import sampled
 
-from bakery.audit.auditor import audit_wheel
-from bakery.audit.finding import Severity
 from bakery.toolchains.programs import finish
+from wheel_audit.auditor import audit_wheel
+from wheel_audit.finding import Severity
 
 pytestmark = pytest.mark.engine
 

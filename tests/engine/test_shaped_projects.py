@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from command import ROOT, Done, bakery, shell
 
-from bakery.audit.auditor import audit_wheel
+from wheel_audit.auditor import audit_wheel
 
 pytestmark = pytest.mark.engine
 

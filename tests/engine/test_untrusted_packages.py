@@ -61,7 +61,8 @@ class Private:
         config = folder / "pip.conf"
         url = self.url.replace("://", f"://me:{PASSWORD}@")
         config.write_text(f"[global]\nextra-index-url = {url}\ntrusted-host = {host}\n")
-        return {"PIP_CONFIG_FILE": str(config), "TOKEN": f"canary{PASSWORD[6:]}"}
+        token = f"canary{PASSWORD[6:]}"
+        return {"PIP_CONFIG_FILE": str(config), "TOKEN": token, "BAKERY_ALLOW": "secret.env=TOKEN"}
 
 
 @pytest.fixture

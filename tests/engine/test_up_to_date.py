@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from command import Done, bakery, digests, finish, repeated, shell, start, states
-from projects import SOURCE, extension
+from projects import SOURCE, extension, pure
+from runs import runs_of
 
 from bakery.engine.cache_scope import KEY_VARIABLE
 
@@ -104,8 +106,10 @@ def test_a_tag_that_moves_is_noticed(
     shell(engine_environment, "docker", "tag", manylinux_image, tag)
     recipe = RECIPE.replace(', "3.13"', "") + f'[builder]\nbase = {{ image = "{tag}" }}\n'
     folder = extension(tmp_path / "project", recipe, SOURCE)
+    # What the environment says of buildx's metadata does not count: the digest of the base is in it.
+    quiet = {"BUILDX_METADATA_PROVENANCE": "disabled"}
     try:
-        assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp311": "done"}
+        assert results(bakery(folder, "wheel", "--if-changed", environment=quiet)) == {"wheel-cp311": "done"}
         again = bakery(folder, "wheel", "--if-changed")
         assert results(again) == {"wheel-cp311": "kept"}
         assert not list(again.runs[-1].glob("logs/*"))
@@ -126,7 +130,7 @@ def test_a_file_that_changes_during_a_bake_is_not_taken_for_built(tmp_path: Path
     source.write_text(text.replace("\n", "\n\n", 1))
     began = time.monotonic()
     child = start(folder, "wheel", "--if-changed")
-    while not list(folder.glob(f".bakery/runs/*-{child.pid}*/logs/*.log")):
+    while not list(runs_of(folder).glob(f"*-{child.pid}*/logs/*.log")):
         assert child.poll() is None
         time.sleep(0.05)
     # Which of the two the engine was sent, nobody knows.
@@ -135,3 +139,19 @@ def test_a_file_that_changes_during_a_bake_is_not_taken_for_built(tmp_path: Path
     source.write_text(text.replace("\n", "\n\n", 1))
     assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp313": "done"}
     assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp313": "kept"}
+
+
+def test_a_wheel_that_an_earlier_run_left_is_named(tmp_path: Path) -> None:
+    folder = pure(tmp_path / "project", 'name = "demo"\n[wheel]\nrepair = false\n')
+    (old,) = bakery(folder, "wheel").wheels
+    backend = folder / "backend.py"
+    text = backend.read_text().replace("demo-1.0", "demo-1.1").replace("demo\\nVersion: 1.0", "demo\\nVersion: 1.1")
+    backend.write_text(text)
+    done = bakery(folder, "wheel")
+    (new,) = done.wheels
+    assert (old.name, new.name) == ("demo-1.0-py3-none-any.whl", "demo-1.1-py3-none-any.whl")
+    said = f"{old} is an earlier wheel of cp311"
+    assert said in " ".join(done.err.split())
+    assert said in json.loads((done.runs[-1] / "report.json").read_text())["warnings"]
+    old.unlink()
+    assert "earlier wheel" not in bakery(folder, "wheel").err

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command import bakery
 from projects import SOURCE, extension
+from repositories import commit, git
 
 pytestmark = pytest.mark.engine
 
@@ -36,9 +37,9 @@ def test_the_file_or_argument_that_differed_is_named(tmp_path: Path) -> None:
     assert misses(folder) == {"core.o": "arguments: now -fno-plt"}
 
 
-def stages(folder: Path) -> tuple[str, dict[str, dict[str, object]]]:
+def stages(folder: Path, cell: str = "cp311") -> tuple[str, dict[str, dict[str, object]]]:
     """Return ``next`` or ``last``, and stage → what ``why`` says of it."""
-    document = json.loads(bakery(folder, "why", "cp311", "--json").out)
+    document = json.loads(bakery(folder, "why", cell, "--json").out)
     return document["bake"], {item["stage"]: item for item in document["stages"]}
 
 
@@ -76,6 +77,22 @@ def test_the_stages_that_are_built_again_and_why(tmp_path: Path) -> None:
     (folder / "bakery.toml").write_text(f'{recipe}[builder]\nbase = "manylinux_2_28"\n')
     shown = bakery(folder, "why", "cp311").out
     assert "\nroot: rebuilt, base python-3.11 -> base-amd64\n" in shown, shown
+
+
+def test_the_date_of_the_commit_is_that_of_the_bake(tmp_path: Path) -> None:
+    """Nothing changed since the bake, for each cell; after a commit, its date did."""
+    folder = extension(tmp_path / "project", RECIPE.replace('"3.11"', '"3.11", "3.13"'), f"{SOURCE}// {uuid.uuid4()}\n")
+    git(folder, "init", "--quiet")
+    commit(folder, 1_600_000_000, _gitignore="/dist\n/.bakery\n")
+    bakery(folder, "wheel")
+    assert [stages(folder, cell)[0] for cell in ("cp311", "cp313")] == ["last", "last"]
+    commit(folder, 1_600_000_100, pyproject_toml=(folder / "pyproject.toml").read_text() + "\n")
+    for cell in ("cp311", "cp313"):
+        bake, said = stages(folder, cell)
+        assert (bake, said["compile"]["because"]) == (
+            "next",
+            ["pyproject.toml changed", "build argument SOURCE_DATE_EPOCH 1600000000 -> 1600000100"],
+        )
 
 
 @pytest.mark.proof

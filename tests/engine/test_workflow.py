@@ -22,7 +22,7 @@ from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
 
-MODULES = ROOT / "tests" / "data" / "mlir"
+MODULES = ROOT / "packages/bakery-iree/tests/data/mlir"
 MEASURE = "Benchmark, and compare with the job's baselines"
 
 RECIPE = """\
@@ -205,7 +205,7 @@ def test_a_rerun_goes_on_with_what_the_first_attempt_finished(
     runner.secrets["GATE"] = "open"
     runner.run(workflow)
     assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
-    (report,) = (runner.place("bake", "cp311+1") / ".bakery" / "runs").glob("*/report.json")
+    (report,) = runner.temp(runner.place("bake", "cp311+1")).glob("bakery/state/runs/*/report.json")
     results = {target["name"]: target["result"] for target in json.loads(report.read_text())["targets"]}
     assert results == {"wheel-cp311": "kept", "test-cp311": "kept", "wheel-cp313": "done", "test-cp313": "done"}
     assert len(digests(runner.artifacts / "wheels-2")) == 4
@@ -242,8 +242,7 @@ def test_a_release_that_ran_out_of_time_goes_on_with_its_objects(
     github |= {"run_attempt": 2, "repository": uuid.uuid4().hex}
     runner.run(workflow)
     assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
-    # The project itself has a run, too, and an earlier one.
-    report = max((runner.place("bake", "cp311") / ".bakery" / "runs").glob("*/report.json"))
+    report = max(runner.temp(runner.place("bake", "cp311")).glob("bakery/state/runs/*/report.json"))
     (target,) = [item for item in json.loads(report.read_text())["targets"] if item["name"].startswith("wheel-")]
     assert target["compiler_cache"]["hits"] >= 0.95 * objects
     assert target["compiler_cache"]["compilations"] > files

@@ -22,13 +22,15 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzz import PACKAGE
+
 if TYPE_CHECKING:
     from fuzz.targets import Target
 
 LIMIT_S = 5.0
 """Seconds of a processor that an input may take."""
 
-LIMIT_MB = 500
+LIMIT_MB = 300
 """Memory that the process may have while it reads one."""
 
 _PATIENCE = 60
@@ -96,14 +98,14 @@ def _peak_mb() -> int:
 
 def _cause(error: Exception) -> str:
     """Return kind and place of an exception: the last frame in bakery."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/bakery/" in frame.filename]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(PACKAGE)]
     where = f" at {place(frames[-1].filename, f'{frames[-1].lineno} {frames[-1].name}')}" if frames else ""
     return f"{type(error).__name__}{where}" + (f": {error}" if isinstance(error, AssertionError) else "")
 
 
 def place(file: str, inside: str) -> str:
-    """Return a place in bakery as reports show it."""
-    return f"bakery/{file.rpartition('/bakery/')[2]}:{inside}"
+    """Return a place in a file of the package as reports show it."""
+    return f"bakery/{file.removeprefix(PACKAGE)}:{inside}"
 
 
 def main() -> None:

@@ -33,9 +33,11 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
 
 def init(folder: Path, data: bytes) -> str:
     """Make the first recipe of a project."""
-    root = folder / "project"
-    shutil.rmtree(root, ignore_errors=True)
-    _unpack(root, data)
+    return make(unpacked(folder, data))
+
+
+def make(root: Path) -> str:
+    """Make the first recipe of a project in a folder."""
     try:
         tree = scan(root)
         found = candidates(tree)
@@ -52,7 +54,10 @@ def init(folder: Path, data: bytes) -> str:
     return "plan"
 
 
-def _unpack(root: Path, data: bytes) -> None:
+def unpacked(folder: Path, data: bytes) -> Path:
+    """Write the files of a project into a new folder, and return it."""
+    root = folder / "project"
+    shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
     parts = _FILE.split(data)
     for name, content in dict(zip(parts[1::2], parts[2::2], strict=True)).items():
@@ -63,3 +68,4 @@ def _unpack(root: Path, data: bytes) -> None:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+    return root

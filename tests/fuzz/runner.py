@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzz import TESTS
+from fuzz import PACKAGE, TESTS
 from fuzz.child import LIMIT_S, place
 
 CRASHERS = Path(__file__).with_name("crashers")
@@ -30,7 +30,12 @@ _PARTS, _ROUNDS = 16, 6
 
 _SMALL, _LARGE = 2 << 10, 64 << 10
 """Bytes that need not become fewer, and those beyond which a crasher is stored packed."""
-_FRAME = re.compile(r'File "(?P<file>[^"]*/bakery/[^"]*)", line (?P<line>\d+) in (?P<function>[^<\s]+)$', re.MULTILINE)
+_PACKAGE = PACKAGE.encode("ascii", "backslashreplace").decode()
+"""As faulthandler writes it: no other characters than ASCII."""
+
+_FRAME = re.compile(
+    rf'File "{re.escape(_PACKAGE)}(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>[^<\s]+)$', re.MULTILINE
+)
 
 
 @dataclass(slots=True)

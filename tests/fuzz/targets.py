@@ -19,44 +19,53 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
+from unittest import mock
 
 from iree_modules import RECORD
 from locks import locked_as_asked, planned
 from provenance import MATERIALS, MOMENT
+from typer._click.shell_completion import get_completion_class
+from typer.main import get_command
 
-from bakery.build import journal
-from bakery.build.buildx.rawjson import decode
-from bakery.build.lock import lock_file
-from bakery.build.lock.is_current import load_lock
-from bakery.build.lock.model import read_materials
-from bakery.build.lock.pins import write_pinned
-from bakery.build.records.buildkit import Machine
-from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import locked_from_provenance, package_materials, place_requirements, recorded_images
-from bakery.build.records.read import read as read_provenance
-from bakery.build.records.recorder import source_materials
-from bakery.build.result import Result
+from bakery.cli import shell_completion
+from bakery.cli.app import app
+from bakery.cli.command_group import COMPLETE, PROGRAM
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.engine.package_index import Index, releases
-from bakery.iree import benchmark, check_runs
-from bakery.iree.emit import generate_job
-from bakery.iree.job.load import load as load_job
-from bakery.iree.job.resolve import resolve as resolve_job
-from bakery.iree.mlir import read_module
-from bakery.iree.modules import inspect, open_module
-from bakery.iree.npy import DataError, described, npy, read_data
-from bakery.iree.sandbox import ProgramResult
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.release import reproduce
 from bakery.release.index import pages
 from bakery.release.index.files import File
 from bakery.resolve.plan import resolve
-from fuzz import TESTS, project_trees, recipes, wheelfiles
+from bakery.runs import journal
+from bakery.runs.buildx.rawjson import clean, decode
+from bakery.runs.context import source_of
+from bakery.runs.lock import lock_file
+from bakery.runs.lock.is_current import load_lock
+from bakery.runs.lock.model import read_materials
+from bakery.runs.lock.pins import write_pinned
+from bakery.runs.records.buildkit import Machine
+from bakery.runs.records.provenance import definition, statement
+from bakery.runs.records.read import locked_from_provenance, package_materials, place_requirements, recorded_images
+from bakery.runs.records.read import read as read_provenance
+from bakery.runs.records.recorder import source_materials
+from bakery.runs.result import Result
+from bakery_iree import benchmark, check_runs
+from bakery_iree.emit import generate_job
+from bakery_iree.job.load import load as load_job
+from bakery_iree.job.resolve import resolve as resolve_job
+from bakery_iree.mlir import read_module
+from bakery_iree.modules import inspect, open_module
+from bakery_iree.npy import DataError, described, npy, read_data
+from bakery_iree.sandbox import ProgramResult
+from fuzz import TESTS, folders, git_trees, project_trees, python_files, recipes, served, wheelfiles
 from fuzz.binaries import KINDS, any_archive, any_wheel, in_wheel
 from fuzz.mutate import Mutator, any_bytes, any_json, any_text
+from fuzz.refusals import assert_clean
 
 DATA = TESTS / "data"
+IREE = TESTS.parent / "packages/bakery-iree/tests/data"
 _RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
 
 Read = Callable[[Path, bytes], str]
@@ -98,14 +107,6 @@ class Target:
 def seeds_of(target: Target) -> Sequence[bytes]:
     """Return the inputs that a target begins with."""
     return target.seeds()
-
-
-def assert_clean(error: BakeryError) -> None:
-    """An error is lines of text that any terminal shows, and not too many."""
-    lines = (error.message, error.hint, *error.details)
-    assert error.message, "an error without a message"
-    assert all(line.replace("\n", "").replace("\t", "").isprintable() for line in lines), "an unprintable error"
-    assert sum(map(len, lines)) < 100_000, "an endless error"
 
 
 def _written(folder: Path, name: str, data: bytes | str) -> Path:
@@ -156,7 +157,10 @@ def _provenance_seeds() -> list[bytes]:
         folder = Path(name)
         plan = _planned(folder / "project")
         sha256 = hashlib.sha256(b"").hexdigest()
-        own, locked = source_materials(plan, folder / "project"), locked_as_asked(folder, planned(folder))["cp311"]
+        own, locked = (
+            source_materials(plan, source_of(folder / "project", plan)),
+            locked_as_asked(folder, planned(folder))["cp311"],
+        )
         parts = [*(item for item in MATERIALS if "dirHash" not in item.digest), *own, *package_materials(locked)]
         defined = definition(plan, plan.cells[0], parts, place_requirements(locked))
         machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
@@ -252,7 +256,7 @@ def _job_seeds() -> list[bytes]:
 def _job(folder: Path, data: bytes) -> str:
     for name, source in (("good.mlir", "matmul"), ("other.mlir", "softmax")):
         if not (folder / name).exists():
-            shutil.copy(DATA / "mlir" / f"{source}.mlir", folder / name)
+            shutil.copy(IREE / "mlir" / f"{source}.mlir", folder / name)
     plan = resolve_job(load_job(_written(folder, "job.json", data), "job.json"))
     generate_job(plan, "image")
     return "plan"
@@ -269,7 +273,7 @@ _GENERIC = b"""\
 
 
 def _mlir_seeds() -> list[bytes]:
-    return [*(path.read_bytes() for path in sorted((DATA / "mlir").glob("*.mlir"))), _GENERIC]
+    return [*(path.read_bytes() for path in sorted((IREE / "mlir").glob("*.mlir"))), _GENERIC]
 
 
 def _mlir(folder: Path, data: bytes) -> str:
@@ -281,7 +285,7 @@ def _mlir(folder: Path, data: bytes) -> str:
 
 
 def _vmfb_seeds() -> list[bytes]:
-    return [path.read_bytes() for path in sorted((DATA / "modules").glob("*.vmfb"))]
+    return [path.read_bytes() for path in sorted((IREE / "modules").glob("*.vmfb"))]
 
 
 def _any_vmfb(rng: random.Random, data: bytes) -> bytes:
@@ -296,14 +300,14 @@ def _vmfb(folder: Path, data: bytes) -> str:
 
 
 def _record_seeds() -> list[bytes]:
-    content = (DATA / "modules" / "matmul.cpu-v3.vmfb").read_bytes()
+    content = (IREE / "modules" / "matmul.cpu-v3.vmfb").read_bytes()
     output = {"name": "matmul.vmfb", "sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
     return [json.dumps({**RECORD, "output": output}, indent=2).encode()]
 
 
 def _record(folder: Path, data: bytes) -> str:
     if not (folder / "matmul.vmfb").exists():
-        shutil.copy(DATA / "modules" / "matmul.cpu-v3.vmfb", folder / "matmul.vmfb")
+        shutil.copy(IREE / "modules" / "matmul.cpu-v3.vmfb", folder / "matmul.vmfb")
     _written(folder, "matmul.json", data)
     return "wrong" if inspect(open_module(folder / "matmul.vmfb"))[1] else "right"
 
@@ -379,7 +383,26 @@ def _printed_seeds() -> list[bytes]:
 def _printed(folder: Path, data: bytes) -> str:
     _written(folder, "log", data)
     lines = [decode(line) for line in data.split(b"\n")]
+    for line in lines:
+        texts = [line.text, *(text for vertex in line.vertices for text in (vertex.name, vertex.error))]
+        texts += [text for item in line.warnings for text in (item.short, item.url, *item.detail)]
+        texts += [clean(piece) for log in line.logs for piece in log.data.split(b"\n")]
+        assert all(char.isprintable() or char in "\n\t" for text in texts for char in text)
     return "right" if any(line.vertices for line in lines) else "nothing"
+
+
+def _completion(folder: Path, data: bytes) -> str:
+    _written(folder, "bakery.toml", recipes.parts(data)[1])
+    shell_completion.install()
+    kind = get_completion_class("zsh")
+    assert kind
+    said = []
+    for option in ("--set", "--only", "--recipe"):
+        asked = {"COMP_WORDS": f"{PROGRAM} wheel {option} ", "COMP_CWORD": "3"}
+        with contextlib.chdir(folder), mock.patch.dict(os.environ, asked):
+            said += kind(get_command(app), {}, PROGRAM, COMPLETE).complete().split("\n")
+    assert all(shell_completion.HARMLESS.fullmatch(line) for line in said)
+    return "right" if any(line.startswith("cp") for line in said) else "nothing"
 
 
 TARGETS = {
@@ -392,8 +415,17 @@ TARGETS = {
     "difference": Target(wheelfiles.seeds, any_wheel, wheelfiles.compare),
     "indexed": Target(partial(wheelfiles.seeds, "metadata", "elf"), any_wheel, wheelfiles.index),
     "index": Target(_index_seeds, any_json, _index),
+    "served-index": Target(served.index_seeds, served.any_index, served.read_index),
+    "store": Target(served.store_seeds, served.any_store, served.read_store),
+    "exported": Target(folders.exported_seeds, folders.any_exported, folders.read_exported),
+    "run": Target(folders.report_seeds, any_json, folders.read_run),
+    "git-tree": Target(git_trees.seeds, git_trees.mutate_tree, git_trees.read_trees),
+    "git-folder": Target(git_trees.seeds, git_trees.mutate_folder, git_trees.read_folder),
     "recipe": Target(recipes.seeds, recipes.mutate, recipes.plan),
     "project": Target(project_trees.seeds, project_trees.mutate, project_trees.init),
+    "setup-cfg": Target(python_files.cfg_seeds, python_files.any_cfg, python_files.read_cfg),
+    "setup-py": Target(python_files.setup_seeds, python_files.any_setup, python_files.read_setup),
+    "cibuildwheel": Target(python_files.cibuildwheel_seeds, python_files.any_cibuildwheel, python_files.read_settings),
     "lock": Target(_lock_seeds, recipes.any_toml, _lock),
     "provenance": Target(_provenance_seeds, any_json, _provenance),
     "journal": Target(_journal_seeds, any_text, _journal),
@@ -403,6 +435,7 @@ TARGETS = {
     "record": Target(_record_seeds, any_json, _record),
     "materials": Target(_materials_seeds, any_json, _materials),
     "left": Target(_left_seeds, any_json, _left),
+    "completion": Target(recipes.seeds, recipes.mutate, _completion),
     "printed": Target(_printed_seeds, any_text, _printed),
     "array": Target(_array_seeds, lambda rng, data: rng.choice((any_bytes, any_text))(rng, data), _array),
 }
@@ -422,7 +455,7 @@ def _trap(_: Path, data: bytes) -> str:
         case b"take":
             bytearray(2 << 30)
         case b"grow":
-            return str(len([bytes(1000) for _ in range(560_000)]))
+            return str(len([bytes(1000) for _ in range(360_000)]))
         case b"die":
             os.kill(os.getpid(), signal.SIGKILL)
         case b"say":

@@ -20,16 +20,16 @@ from elfs import shared_object
 from rich.console import Console
 from wheels import EXTENSION, TAG, write_wheel
 
-from bakery.audit.auditor import make_report
-from bakery.audit.checks import run_checks
-from bakery.audit.difference import differences
-from bakery.audit.expected_wheel import ExpectedWheel
-from bakery.audit.tools import AuditwheelReport, ToolResults
-from bakery.audit.wheel import read_wheel
-from bakery.build.records.sbom import contents
-from bakery.cli.tables.audit import render
 from bakery.release.index.files import NotAWheel
 from bakery.release.index.files import read as read_for_index
+from bakery.runs.records.sbom import contents
+from wheel_audit.auditor import make_report
+from wheel_audit.checks import run_checks
+from wheel_audit.difference import differences
+from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.report import render
+from wheel_audit.tools import AuditwheelReport, ToolResults
+from wheel_audit.wheel import read_wheel
 
 NAME = f"demo-1.0-{TAG}.whl"
 """What a wheel is called whose archive has no comment; a seed's comment is its name."""
@@ -97,7 +97,7 @@ def seeds(*kinds: str) -> list[bytes]:
         for tag, files, kind in _files():
             if not kinds or kind in kinds:
                 path = write_wheel(
-                    Path(folder), tag, {**files, "demo-1.0.dist-info/LICENSE": b"MIT\n"}, metadata=_METADATA
+                    Path(folder), tag, {**files, "demo-1.0.dist-info/licenses/LICENSE": b"MIT\n"}, metadata=_METADATA
                 )
                 with zipfile.ZipFile(path, "a") as archive:
                     archive.comment = path.name.encode()
@@ -130,8 +130,8 @@ def audit(folder: Path, data: bytes) -> str:
     with _placed(folder, data) as path:
         if int.from_bytes(hashlib.sha256(data).digest()[:4]) % _TOOLS_SEE:
             with (
-                patch("bakery.audit.wheel.run_auditwheel", lambda _: AuditwheelReport()),
-                patch("bakery.audit.wheel.run_tools", lambda *_, **__: ToolResults()),
+                patch("wheel_audit.wheel.run_auditwheel", lambda _: AuditwheelReport()),
+                patch("wheel_audit.wheel.run_tools", lambda *_, **__: ToolResults()),
             ):
                 wheel = read_wheel(path)
         else:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from bakery.cli.tables.rules import lines, refusal
 from bakery.engine.client import exports
+from bakery.init.stable_abi import read_project
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
 from bakery.resolve.rules.caching import Host
-from bakery.resolve.rules.project import read_project
+from bakery.resolve.rules.findings import lines, refusal
 from bakery.resolve.rules.rule import Finding, Severity
 from bakery.resolve.set_option import parse_set_options
+from bakery.runs.context import source_of
 
 FOLDER = Path(__file__).parent / "rules"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -33,11 +35,40 @@ HOSTS = {
 """Machines that break rules by what they lack."""
 
 PYPROJECT = {"pyproject.toml": '[project]\nname = "kernels"\nversion = "1.0"\ndependencies = ["numpy"]\n'}
+CMAKE = (
+    "cmake_minimum_required(VERSION 3.26)\nproject(kernels LANGUAGES CXX CUDA)\nadd_library(kernels a.cu)\n"
+    "set_target_properties(kernels PROPERTIES CUDA_SEPARABLE_COMPILATION ON)\n"
+)
 SOURCES = {
+    "clang-separable": {**PYPROJECT, "CMakeLists.txt": CMAKE},
+    "cuda-sources": {**PYPROJECT, "CMakeLists.txt": CMAKE},
+    "torch-standard": {"setup.py": 'Extension("k", ["k.cpp"], extra_compile_args=["-std=c++17"])\n'},
     "project-file": {"README.md": ""},
     "test-files": {**PYPROJECT, "tests/run.py": "", "data/large.bin": ""},
     "test-program": {"setup.py": ""},
     "test-program-unlisted": PYPROJECT,
+    "source-names": {**PYPROJECT, os.fsdecode(b"data/caf\xe9.txt"): ""},
+    "source-beyond": {
+        "python/pyproject.toml": '[project]\nname = "a"\nversion = "1"\n[tool.scikit-build]\ncmake.source-dir = "../csrc"\n',
+        "python/CMakeLists.txt": "add_subdirectory(../csrc build)\ninstall(TARGETS a DESTINATION ../csrc)\n",
+        "csrc/CMakeLists.txt": "",
+    },
+    "source-links": {
+        "python/pyproject.toml": PYPROJECT["pyproject.toml"],
+        "LICENSE": "",
+        "python/LICENSE": "-> ../LICENSE",
+    },
+    "tracked-results": {**PYPROJECT, "wheels/__init__.py": ""},
+    "lfs-pointers": {
+        **PYPROJECT,
+        "data/x.bin": f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 1048576\n",
+    },
+    "git-commit": {**PYPROJECT, ".git": "gitdir: nowhere\n"},
+    "script-line-ends": {**PYPROJECT, "scripts/prepare.sh": "#!/bin/sh\r\necho\r\n"},
+    "file-times": {**PYPROJECT, "src/build.c": "const char *when = __TIMESTAMP__;\n"},
+    "one-wheel-for-pythons-setup": {
+        "setup.py": 'from setuptools import setup\nTAG = "cp312"\nsetup(options={"bdist_wheel": {"py_limited_api": TAG}})\n'
+    },
     "git-submodules": {**PYPROJECT, ".gitmodules": '[submodule "fmt"]\n\tpath = extern/fmt\n\turl = ../fmt\n'},
 }
 """The files of the source folder, for rules about them."""
@@ -69,10 +100,13 @@ def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) ->
     plan, host = resolve(load(None, tmp_path)[0], parse_set_options(sets)), HOSTS.get(name, HOST)
     for file, content in SOURCES.get(name, {}).items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_text(content)
-    findings = judge(plan, host, read_project(tmp_path, plan) if name in SOURCES else None)
+        if content.startswith("-> "):
+            (tmp_path / file).symlink_to(content.removeprefix("-> "))
+        else:
+            (tmp_path / file).write_text(content, newline="")
+    findings = judge(plan, host, read_project(plan, source_of(tmp_path, plan)) if name in SOURCES else None)
     assert rule_of(name) in {finding.rule.id for finding in findings}
-    golden(FOLDER / f"{name}.txt", rendered(plan, findings))
+    golden(FOLDER / f"{name}.txt", rendered(plan, findings).replace(str(tmp_path), "PROJECT"))
 
 
 def test_every_rule_has_its_text() -> None:

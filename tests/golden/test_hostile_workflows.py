@@ -17,16 +17,18 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from bakery.core.errors import ModuleError, PlanError, RecipeError
+from bakery.core.errors import PlanError, RecipeError
 from bakery.emit.files import generate
-from bakery.iree.emit import module_workflow
-from bakery.iree.job.load import load as load_job
-from bakery.iree.job.resolve import resolve as resolve_job
-from bakery.iree.plan import JobFile
-from bakery.recipe.load import job_files, load
+from bakery.recipe.load import load
 from bakery.recipe.models import Ci
 from bakery.resolve.plan import resolve
-from bakery.resolve.plan_options import workflow_of_jobs
+from bakery.resolve.plan_options import workflow_alone
+from bakery_iree.emit import module_workflow
+from bakery_iree.errors import ModuleError
+from bakery_iree.job.load import load as load_job
+from bakery_iree.job.resolve import resolve as resolve_job
+from bakery_iree.plan import JobFile
+from bakery_iree.workspace import job_files
 
 ATOMS = (
     *("'", '"', "''", '"""', "\\", "\\n", "\\u0041", "$(touch x)", "`touch x`", "$HOME", "$", "$$", "{{", "}}", "%0A"),
@@ -135,7 +137,7 @@ steps = ["compile"]
 branches = [{given["branch"]}]
 tags = [{given["tag"]}]
 runners = {{ "linux/amd64" = {given["amd"]}, "linux/arm64" = {given["arm"]} }}
-install = {given["install"]}
+install = [{given["install"]}]
 publish = {given["publish"]}
 publish-url = {given["url"]}
 pages = true
@@ -153,7 +155,7 @@ def module_jobs(place: Path, path: str) -> str:
     (place / "m.mlir").write_text("func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }")
     (place / "job.json").write_text('{"version": 1, "targets": ["cpu:x86-64-v3"], "modules": [{"input": "m.mlir"}]}')
     job = JobFile(path, resolve_job(load_job(place / "job.json", "job.json")))
-    ci = workflow_of_jobs(Ci(install="wheel-bakery==1.0"))
+    ci = workflow_alone(Ci(install=("wheel-bakery==1.0",)))
     return module_workflow([job], ci, lambda recipe, version, machine: f"{recipe}:{version}-{machine}")
 
 
@@ -244,7 +246,7 @@ EXPRESSION = "${{ github.event.pull_request.title }}"
         ("branch", "ci.branches[0]"),
         ("tag", "ci.tags[0]"),
         ("amd", 'ci.runners."linux/amd64"'),
-        ("install", "ci.install"),
+        ("install", "ci.install[0]"),
         ("publish", "ci.publish"),
         ("url", "ci.publish-url"),
         ("output", "output.directory"),
@@ -297,10 +299,10 @@ def test_a_filter_that_github_takes(name: str) -> None:
 
 
 def test_an_expression_in_a_job_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "bakery.toml").write_text(f'[workspace]\njobs = ["{EXPRESSION}.json"]\n')
+    (tmp_path / "bakery-iree.toml").write_text(f'jobs = ["{EXPRESSION}.json"]\n')
     with pytest.raises(RecipeError) as caught:
         job_files(tmp_path)
-    assert any("bakery.toml:2: workspace.jobs[0]: expected no '${{'" in detail for detail in caught.value.details)
+    assert any("bakery-iree.toml:1: jobs[0]: expected no '${{'" in detail for detail in caught.value.details)
     (tmp_path / "m.mlir").write_text("module {}")
     job = {"version": 1, "output": EXPRESSION, "targets": ["cpu"], "modules": [{"input": "m.mlir"}]}
     (tmp_path / "job.json").write_text(json.dumps(job, indent=1))
@@ -319,6 +321,6 @@ def test_a_source_file_of_any_name_is_a_comment(tmp_path: Path) -> None:
     plan = resolve(load("ujson", tmp_path)[0])
     plan = replace(plan, source_file="a\x07\u2028\ufffe\nname: evil\n#")
     assert plan.ci is None
-    ci = workflow_of_jobs(Ci(install="wheel-bakery==1.0"))
+    ci = workflow_alone(Ci(install=("wheel-bakery==1.0",)))
     text = generate(replace(plan, ci=ci))[plan.workflow]
     assert parsed(text)["name"] == "wheels of ujson"

@@ -10,13 +10,13 @@ import pytest
 from recorded_runs import record_run
 from typer.testing import CliRunner
 
-from bakery.build.journal import Record
-from bakery.build.result import Result
-from bakery.build.run_folders import state_folder
 from bakery.cli.app import app
 from bakery.core.errors import PlanError
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.runs.journal import Record, newest_records
+from bakery.runs.result import Result
+from bakery.runs.run_folders import state_folder
 
 FOLDER = Path(__file__).parent / "sizes"
 
@@ -70,7 +70,10 @@ def record(project: Path, wheel: int) -> None:
     gpu, cpu = (resolve(load(f"./{name}.toml", project)[0]) for name in ("gpu", "cpu"))
     state = state_folder(project, os.environ)
     record_run(state, gpu, {"cp311-cu128": (wheel,), "cp313-cu128": (wheel + 400_000,)})
-    record_run(state, cpu, {"cp311": (340_000,)}, Record("cp313", "key", Result.DONE, wheel_of="cp311"))
+    record_run(state, cpu, {"cp311": (340_000,)})
+    # Both built the same wheel.
+    wheels = newest_records(state, cpu.recipe)["cp311"].wheels
+    record_run(state, cpu, {}, Record("cp313", "key", Result.DONE, wheels=wheels))
 
 
 def test_text_and_json(project: Path, golden: Callable[[Path, str], None]) -> None:

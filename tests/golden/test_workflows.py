@@ -17,31 +17,32 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 from bakery.core.errors import DriftError, PlanError, RecipeError
 from bakery.emit.files import generate
-from bakery.iree.emit import module_workflow
-from bakery.iree.job.load import load as load_job
-from bakery.iree.job.resolve import resolve as resolve_job
-from bakery.iree.plan import JobFile
-from bakery.iree.tool_image import image_name
+from bakery.plan.options import Repository
 from bakery.recipe.files import shipped
 from bakery.recipe.load import from_python, load
-from bakery.recipe.load import job_files as load_jobs
 from bakery.recipe.models import Ci, Matrix, Recipe
 from bakery.resolve.plan import resolve
-from bakery.resolve.plan_options import workflow_of_jobs
+from bakery.resolve.plan_options import workflow_alone
 from bakery.toolchains.facts import action
+from bakery_iree.emit import module_workflow
+from bakery_iree.job.load import load as load_job
+from bakery_iree.job.resolve import resolve as resolve_job
+from bakery_iree.plan import JobFile
+from bakery_iree.tool_image import image_name
+from bakery_iree.workspace import job_files as load_jobs
 
 HERE = Path(__file__).parent / "workflows"
 GOLDEN = sorted(HERE.glob("*.yml"))
 Golden = Callable[[Path, str], None]
 
 # The version stands still here, so that a release changes no golden file.
-PLAIN = Ci(install="wheel-bakery==1.0")
+PLAIN = Ci(install=("wheel-bakery==1.0",))
 VARIANTS = {
-    "ujson-release": ("ujson", Ci(install="wheel-bakery==1.0", publish="pypi", github_release=True, pages=True)),
-    "jaxmg-index": ("jaxmg", Ci(install="wheel-bakery==1.0", pages=True, attest=False, cache="none")),
+    "ujson-release": ("ujson", Ci(install=("wheel-bakery==1.0",), publish="pypi", github_release=True, pages=True)),
+    "jaxmg-index": ("jaxmg", Ci(install=("wheel-bakery==1.0",), pages=True, attest=False, cache="none")),
     "ujson-store": (
         "ujson",
-        Ci(install="wheel-bakery==1.0", cache="none", compiler_cache="s3://objects/ujson?region=eu-west-1"),
+        Ci(install=("wheel-bakery==1.0",), cache="none", compiler_cache="s3://objects/ujson?region=eu-west-1"),
     ),
     "sageattention-own": (
         "sageattention",
@@ -50,7 +51,7 @@ VARIANTS = {
             tags=("v[0-9]*",),
             runners={"linux/amd64": "big-machine"},
             timeout=600,
-            install="wheel-bakery @ git+https://example.com/bakery@v1",
+            install=("wheel-bakery @ git+https://example.com/bakery@v1",),
             publish="test",
             publish_url="https://test.pypi.org/legacy/",
             pages=True,
@@ -79,6 +80,30 @@ def test_workflow_that_publishes(golden: Golden, name: str) -> None:
     golden(HERE / f"{name}.yml", made(*VARIANTS[name]))
 
 
+BELOW = """\
+name = "below"
+platforms = ["linux/amd64", "windows/amd64"]
+[matrix]
+python = ["3.13"]
+[test]
+gpu = true
+command = "python -c pass"
+[ci]
+install = ["wheel-bakery==1.0"]
+gpu-runner = "gpu"
+publish = "pypi"
+github-release = true
+pages = true
+"""
+
+
+def test_workflow_of_a_project_below_the_top_of_its_repository(golden: Golden, tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text(BELOW)
+    plan = resolve(load(None, tmp_path)[0])
+    repository = Repository("packages/a b", submodules=True, lfs=True)
+    golden(HERE / "below.yml", generate(plan, repository)[repository.named(plan.workflow)])
+
+
 def job_files(folder: Path) -> list[JobFile]:
     """Return two jobs of a repository: one is measured, and has modules for other targets than the rest."""
     (folder / "models").mkdir(exist_ok=True)
@@ -101,21 +126,19 @@ def image(recipe: str, version: str, machine: str) -> str:
 @pytest.mark.parametrize(
     ("name", "ci"), [("jobs", PLAIN), ("jobs-uncached", PLAIN.model_copy(update={"cache": "none"}))]
 )
-def test_workflow_of_jobs(golden: Golden, tmp_path: Path, name: str, ci: Ci) -> None:
-    golden(HERE / f"{name}.yml", module_workflow(job_files(tmp_path), workflow_of_jobs(ci), image))
+def test_workflow_alone(golden: Golden, tmp_path: Path, name: str, ci: Ci) -> None:
+    golden(HERE / f"{name}.yml", module_workflow(job_files(tmp_path), workflow_alone(ci), image))
 
 
 def test_more_targets_than_github_takes_are_refused(tmp_path: Path) -> None:
     (job, _) = job_files(tmp_path)
     with pytest.raises(PlanError, match="at most 256"):
-        module_workflow([job] * 65, workflow_of_jobs(PLAIN), image)
+        module_workflow([job] * 65, workflow_alone(PLAIN), image)
 
 
 def test_a_workspace_of_jobs_generates_their_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job_files(tmp_path)
-    (tmp_path / "bakery.toml").write_text(
-        '[workspace]\njobs = ["models/job.json"]\n[workspace.ci]\nbranches = ["trunk"]\n'
-    )
+    (tmp_path / "bakery-iree.toml").write_text('jobs = ["models/job.json"]\n[ci]\nbranches = ["trunk"]\n')
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
     assert runner.invoke(app, ["generate"]).stdout == "wrote .github/workflows/iree-modules.yml\n"
@@ -139,32 +162,27 @@ def test_a_workspace_of_jobs_generates_their_workflow(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('jobs = ["gone.json"]', "workspace.jobs[0]: 'gone.json' is not a file in the workspace"),
-        ('jobs = ["../job.json"]', "workspace.jobs[0]: '../job.json' is not a file in the workspace"),
-        ("jobs = []", "workspace.jobs: expected at least one entry"),
-        ("", "workspace: expected recipes, or jobs"),
+        ('jobs = ["gone.json"]', "jobs[0]: 'gone.json' is not a file in the workspace"),
+        ('jobs = ["../job.json"]', "jobs[0]: '../job.json' is not a file in the workspace"),
+        ("jobs = []", "jobs: expected at least one entry"),
+        ("[ci]", "jobs: missing"),
     ],
 )
 def test_jobs_that_are_none(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "bakery.toml").write_text(f"[workspace]\n{text}\n")
+    (tmp_path / "bakery-iree.toml").write_text(f"{text}\n")
     with pytest.raises(RecipeError) as caught:
         load_jobs(tmp_path)
     assert said in caught.value.details[0]
 
 
-def test_an_image_of_a_workspace_has_no_workflow_and_jobs_alone_no_recipe(tmp_path: Path) -> None:
+def test_an_image_of_a_workspace_has_no_workflow(tmp_path: Path) -> None:
     (tmp_path / "bakery.toml").write_text('[workspace]\nrecipes = ["iree-cpu"]\n[workspace.ci]\n')
     (item,) = load(None, tmp_path)
     assert resolve(item).ci is None
-    (tmp_path / "job.json").write_text("{}")
-    (tmp_path / "bakery.toml").write_text('[workspace]\njobs = ["job.json"]\n')
-    assert load_jobs(tmp_path).alone
-    with pytest.raises(RecipeError, match="no recipe here"):
-        load(None, tmp_path)
 
 
 def test_no_golden_workflow_is_left_over() -> None:
-    assert {path.stem for path in GOLDEN} == {*WHEELS, *VARIANTS, "jobs", "jobs-uncached"}
+    assert {path.stem for path in GOLDEN} == {*WHEELS, *VARIANTS, "below", "jobs", "jobs-uncached"}
 
 
 def tool(name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -198,6 +216,7 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
         "bake": {"contents": "read"},
         "build": {"contents": "read"},
         "wheels": {"contents": "read"},
+        "gpu-test": {"contents": "read"},
         "attest": {"attestations": "write", "id-token": "write"},
         "publish": {"id-token": "write"},
         "release": {"contents": "write"},
@@ -286,6 +305,7 @@ def test_a_workspace_gives_its_recipes_a_workflow(tmp_path: Path) -> None:
 
 SECRETS = """\
 name = "told"
+builder.base = { image = "mine.example/base:1" }
 [secrets.hf-token]
 env = "HF_TOKEN"
 steps = ["compile"]
@@ -293,7 +313,7 @@ steps = ["compile"]
 command = ["pass", "show", "license"]
 steps = ["compile"]
 [ci]
-install = "wheel-bakery==1.0"
+install = ["wheel-bakery==1.0"]
 """
 
 
@@ -307,7 +327,8 @@ def test_what_a_recipe_asks_for_stands_in_the_workflow(tmp_path: Path) -> None:
         step for step in YAML(typ="safe").load(text)["jobs"]["bake"]["steps"] if step["name"] == "Bake, audit and test"
     )
     assert step["env"]["HF_TOKEN"] == "${{ secrets.HF_TOKEN }}"
-    assert step["run"].endswith(' --allow "$ALLOWED_1"')
-    assert step["env"]["ALLOWED_1"] == "secret.command=license"
+    assert step["run"].endswith(' --allow "$ALLOWED_1" --allow "$ALLOWED_2" --allow "$ALLOWED_3"')
+    allowed = [step["env"][f"ALLOWED_{number}"] for number in (1, 2, 3)]
+    assert allowed == ["secret.env=HF_TOKEN", "secret.command=license", "image=mine.example/base:1"]
     (tmp_path / "told.yml").write_text(text)
     assert tool("zizmor", "--offline", "--no-progress", str(tmp_path / "told.yml")).returncode == 0

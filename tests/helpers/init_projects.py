@@ -53,6 +53,21 @@ setup(
     "stable.c": "#define Py_LIMITED_API 0x03090000\n#include <Python.h>\n#include <openssl/ssl.h>\n",
 }
 
+EVERY_PYTHON = {
+    "pyproject.toml": """[build-system]
+requires = ["scikit-build-core>=0.10"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "every-python"
+version = "1.0"
+requires-python = ">=3.11"
+[tool.scikit-build]
+wheel.py-api = "py3"
+""",
+    "CMakeLists.txt": "cmake_minimum_required(VERSION 3.26)\nproject(every LANGUAGES C)\nadd_library(every SHARED every.c)\n",
+    "every.c": "int every(void) { return 3; }\n",
+}
+
 SCIKIT_BUILD_CORE = {
     "pyproject.toml": """[build-system]
 requires = ["scikit-build-core>=0.10", "pybind11", "setuptools-scm>=8"]
@@ -344,6 +359,7 @@ python = "^3.11"
 PROJECTS: Mapping[str, Mapping[str, str]] = {
     "legacy": LEGACY,
     "abi3": ABI3,
+    "py3": EVERY_PYTHON,
     "scikit-build-core": SCIKIT_BUILD_CORE,
     "nanobind-cuda": NANOBIND_CUDA,
     "meson": MESON,

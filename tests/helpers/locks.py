@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from bakery.api import plan_recipe
-from bakery.build.lock.model import LockedFile, Materials, Packages, System
-from bakery.build.lock.requirements import requirements_of
+import plans
+
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
+from bakery.runs.lock.model import LockedFile, Materials, Packages, System
+from bakery.runs.lock.requirements import requirements_of
 
 ONE, TWO = "1" * 64, "2" * 64
 
@@ -32,7 +33,7 @@ CELL = Materials(
 
 
 def planned(root: Path, **more: object) -> Plan:
-    return plan_recipe(Recipe(name="demo", **more), root=root)  # type: ignore[arg-type]
+    return plans.planned(Recipe(name="demo", **more), root)  # type: ignore[arg-type]
 
 
 def locked_as_asked(root: Path, plan: Plan) -> dict[str, Materials]:

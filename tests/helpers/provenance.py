@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bakery.build.records.buildkit import Material, merged, of_buildkit
+from bakery.runs.records.buildkit import Material, merged, of_buildkit
 
 BUILDKIT_RECORD = {
     "materials": [

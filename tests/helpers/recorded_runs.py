@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bakery.build import cell_inputs
-from bakery.build.cell_tasks import cell_tasks
-from bakery.build.journal import Record, RecordedWheel, open_journal
-from bakery.build.result import Result
 from bakery.core.names import Kind
 from bakery.plan.model import Plan
+from bakery.runs import cell_inputs
+from bakery.runs.cell_tasks import cell_tasks
+from bakery.runs.journal import Record, RecordedWheel, open_journal
+from bakery.runs.result import Result
 
 
 def record_run(state: Path, plan: Plan, built: Mapping[str, tuple[int, ...]], *others: Record) -> None:

@@ -1,18 +1,24 @@
-"""Folders of runs as `bakery.build.loop` writes them."""
+"""Folders of runs as `bakery.runs.loop` writes them."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bakery.build.cell_profile import CellProfile, Command, StepTime
-from bakery.build.report import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.core.errors import BakeError
+from bakery.runs.cell_profile import CellProfile, Command, StepTime
+from bakery.runs.report import CellFailure, PublishedWheel, RunReport, TargetReport
+from bakery.runs.run_folders import state_folder
 
 DEVICE = {"sm_80": 3000, "compute_90": 500}
 ZERO = 1_795_000_000.0
+
+
+def runs_of(project: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of a project's runs."""
+    return state_folder(project, environ) / "runs"
 
 
 def make_run(
@@ -27,7 +33,7 @@ def make_run(
     text: str = "",
 ) -> Path:
     """Write a run of the recipe ``demo`` whose cells share their first step; ``text`` is in what steps wrote."""
-    run = root / ".bakery" / "runs" / name
+    run = runs_of(root) / name
     (run / "logs").mkdir(parents=True)
     rows = []
     for number, cell in enumerate(cells):

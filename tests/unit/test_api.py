@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from elfs import shared_object
 from pages import ROOT, blocks
+from wheels import write_wheel
 
 import bakery
-from bakery.core.errors import RecipeError, UsageError
+from bakery.core.errors import PlanError, RecipeError, UsageError
+from bakery.emit.files import generate
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 
@@ -34,9 +37,10 @@ RECIPE = bakery.Recipe(
 def test_python_and_toml_give_the_same_plan(tmp_path: Path) -> None:
     (tmp_path / "bakery.toml").write_text(TOML)
     (loaded,) = load(None, tmp_path)
-    written, made = resolve(loaded), bakery.plan_recipe(RECIPE, root=tmp_path)
+    planned = bakery.open(tmp_path, environ={}).recipe(RECIPE).plan()
+    written, made = resolve(loaded), planned.details
     assert (made.cells, made.stages, made.variables) == (written.cells, written.stages, written.variables)
-    files = bakery.generate_files(made)
+    files = planned.files()
     assert {"dockerfiles/bin/net", "dockerfiles/bin/packages/__main__.py"} <= set(files)
     assert {path for path in files if not path.startswith("dockerfiles/bin/")} == {
         "bake/demo.hcl",
@@ -46,16 +50,15 @@ def test_python_and_toml_give_the_same_plan(tmp_path: Path) -> None:
 
 
 def test_sets_and_the_environment_reach_the_plan(tmp_path: Path) -> None:
-    made = bakery.plan_recipe(
-        RECIPE, root=tmp_path, sets=["PYTHON_VERSION=3.13"], environ={"BAKERY_CUDA_VERSION": "12.8.0"}
-    )
+    project = bakery.open(tmp_path, environ={"BAKERY_CUDA_VERSION": "12.8.0"})
+    made = project.recipe(RECIPE).plan(PYTHON_VERSION="3.13")
     assert [cell.id for cell in made.cells] == ["cp313"]
-    assert made.values()["CUDA_VERSION"] == "12.8.0"
+    assert made.variables["CUDA_VERSION"] == "12.8.0"
 
 
 def test_contradictions_are_found(tmp_path: Path) -> None:
     with pytest.raises(RecipeError):
-        bakery.plan_recipe(bakery.Recipe(name="demo", test=bakery.Test(command="echo ${NOWHERE}")), root=tmp_path)
+        bakery.open(tmp_path).recipe(bakery.Recipe(name="demo", test=bakery.Test(command="echo ${NOWHERE}")))
 
 
 def test_unknown_names_are_attribute_errors() -> None:
@@ -66,52 +69,83 @@ def test_unknown_names_are_attribute_errors() -> None:
 def test_a_loaded_recipe_has_the_commands_plan(tmp_path: Path) -> None:
     (tmp_path / "bakery.toml").write_text(TOML)
     (loaded,) = load(None, tmp_path)
-    plan = bakery.Recipe.load(tmp_path).plan(
-        set={"CUDA_VERSION": "12.8.0", "*.args.PYTHON_VERSION": "3.13"}, environ={}
-    )
+    recipe = bakery.open(tmp_path, environ={}).recipe()
+    plan = recipe.plan({"*.args.PYTHON_VERSION": "3.13"}, CUDA_VERSION="12.8.0")
     assert plan.root == tmp_path
     assert [cell.id for cell in plan.cells] == ["cp313"]
     assert plan.variables["CUDA_VERSION"] == "12.8.0"
-    unset = bakery.Recipe.load(root=tmp_path).plan(environ={})
-    assert unset.values == resolve(loaded)
-    assert unset.files() == bakery.generate_files(resolve(loaded))
+    unset = recipe.plan()
+    assert unset.details == resolve(loaded)
+    assert unset.files() == generate(resolve(loaded))
 
 
-def test_a_changed_copy_is_planned_as_changed(tmp_path: Path) -> None:
+def test_files_are_written_once(tmp_path: Path) -> None:
+    plan = bakery.open(tmp_path, environ={}).recipe(RECIPE).plan()
+    assert set(plan.write()) == set(plan.files())
+    assert plan.write() == []
+    assert (tmp_path / "bake/demo.hcl").read_text() == plan.files()["bake/demo.hcl"]
+
+
+def test_a_changed_recipe_is_planned_as_changed(tmp_path: Path) -> None:
     (tmp_path / "bakery.toml").write_text(TOML)
-    recipe = bakery.Recipe.load(tmp_path)
-    changed = recipe.model_copy(update={"matrix": bakery.Matrix(python=("3.13",))})
-    assert [cell.id for cell in changed.plan(environ={}).cells] == ["cp313"]
-    assert len(recipe.plan(environ={}).cells) == 2
-    broken = recipe.model_copy(update={"test": bakery.Test(command="echo ${NOWHERE}")})
-    with pytest.raises(RecipeError):
-        broken.plan(environ={})
+    recipe = bakery.open(tmp_path, environ={}).recipe()
+    changed = recipe.changed(matrix=bakery.Matrix(python=("3.13",)))
+    assert [cell.id for cell in changed.plan().cells] == ["cp313"]
+    assert len(recipe.plan().cells) == 2
+    with pytest.raises(bakery.RecipeError):
+        recipe.changed(test=bakery.Test(command="echo ${NOWHERE}"))
 
 
 def test_the_environment_counts_unless_another_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAKERY_CUDA_VERSION", "12.8.0")
-    assert bakery.Recipe.model_validate(RECIPE.model_dump()).plan(root=tmp_path).variables["CUDA_VERSION"] == "12.8.0"
-    made = bakery.Recipe.model_validate(RECIPE.model_dump()).plan(root=tmp_path, environ={})
-    assert made.variables["CUDA_VERSION"] == "13.0.2"
+    assert bakery.open(tmp_path).recipe(RECIPE).plan().variables["CUDA_VERSION"] == "12.8.0"
+    assert bakery.open(tmp_path, environ={}).recipe(RECIPE).plan().variables["CUDA_VERSION"] == "13.0.2"
 
 
 def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="names 3 recipes: cuda, cpp, ujson"):
-        bakery.Recipe.load(ROOT)
+    with pytest.raises(UsageError, match="has 3 recipes: cuda, cpp, ujson"):
+        bakery.open(ROOT).recipe()
+    assert [item.recipe.name for item in bakery.open(ROOT).recipes()] == ["cuda", "cpp", "ujson"]
     with pytest.raises(RecipeError, match="no recipe 'nowhere'"):
-        bakery.Recipe.load("nowhere", root=tmp_path)
+        bakery.open(tmp_path).recipe("nowhere")
     (tmp_path / "bakery.toml").write_text(TOML)
-    with pytest.raises(UsageError, match="was loaded from"):
-        bakery.Recipe.load(tmp_path).plan(root=ROOT)
     with pytest.raises(UsageError, match="cannot understand --set"):
-        bakery.Recipe.load(tmp_path).plan(set={"cuda": "1"})
+        bakery.open(tmp_path).recipe().plan(cuda="1")
+
+
+def test_the_library_refuses_what_the_command_refuses(tmp_path: Path) -> None:
+    """No engine is there, and none is looked for; rules about the recipe and about its source."""
+    recipe = bakery.open(tmp_path, environ={"PATH": ""}).recipe(RECIPE)
+    plan = recipe.changed(variables={"CUDA_VERSION": bakery.Variable(default="13.0.0")}).plan()
+    assert {"cuda-release-broken", "project-file"} <= {finding.rule.id for finding in plan.check()}
+    for act in (plan.bake, plan.lock):
+        with pytest.raises(PlanError, match="recipe demo breaks 2 rules") as caught:
+            act()
+        assert "explain" in caught.value.hint
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_wheel_is_audited_against_its_cell(tmp_path: Path) -> None:
+    plan = bakery.open(tmp_path, environ={}).recipe(RECIPE).plan()
+    wheel = write_wheel(tmp_path, "cp311-cp311-manylinux_2_34_x86_64", {"demo/_core.so": shared_object()})
+    alone, planned = bakery.audit(wheel), bakery.audit(wheel, plan)
+    assert "device-code-absent" not in {finding.check for finding in alone.findings}
+    assert planned.path == wheel
+    (tmp_path / "other").mkdir()
+    other = write_wheel(tmp_path / "other", "cp312-cp312-manylinux_2_34_x86_64", {"demo/_core.so": shared_object()})
+    with pytest.raises(UsageError, match="is in no cell of recipe demo"):
+        bakery.audit(other, plan)
+
+
+def test_what_the_options_are_called_is_what_they_are() -> None:
+    assert {"groups", "on_event", "ignore_rules", "no_cache"} <= set(bakery.BakeOptions.__annotations__)
 
 
 def test_the_page_of_the_library_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {}
     cells = [block for block in blocks("reference/library.md", "python") if ".bake(" not in block]
-    assert len(cells) == 4
+    assert len(cells) == 6
     for cell in cells:
         exec(compile(cell, "library.md", "exec"), names)
     printed = capsys.readouterr().out.splitlines()

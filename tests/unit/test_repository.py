@@ -8,11 +8,16 @@ import re
 import subprocess
 import sysconfig
 import textwrap
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+import bakery
+import bakery_iree
+import wheel_audit
 from bakery.toolchains.facts import action
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,14 +75,16 @@ def test_zizmor_finds_nothing_in_the_workflows() -> None:
     assert (done.returncode, "No findings to report" in done.stdout + done.stderr) == (0, True), done.stdout
 
 
-def test_the_threat_model_names_tests_that_exist() -> None:
-    names = set(re.findall(r"`(test_\w+\.py)`", (ROOT / "docs/security.md").read_text(encoding="utf-8")))
-    assert names
-    assert sorted(name for name in names if not list((ROOT / "tests").rglob(name))) == []
-
-
 def test_no_file_has_marks_of_a_merge() -> None:
-    folders = [ROOT / name for name in ("bakery", "bench", "docs", "tests")]
+    folders = [ROOT / name for name in ("bakery", "bench", "docs", "packages", "tests")]
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".md", ".toml", ".hcl"}]
     marks = re.compile(rf"(?m)^(?:{'<' * 7} |{'>' * 7} )")
     assert [name(path) for path in files if marks.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_all_distributions_have_one_version() -> None:
+    needed = {Requirement(text) for text in requires("wheel-bakery") or ()}
+    pins = {str(item.specifier) for item in needed if item.name.startswith("wheel-audit")}
+    assert pins == {f"=={bakery.__version__}"}
+    assert requires("bakery-iree") == [f"wheel-bakery=={bakery.__version__}"]
+    assert {wheel_audit.__version__, bakery_iree.__version__} == {bakery.__version__}

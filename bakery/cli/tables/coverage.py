@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Column
 from rich.text import Text
 
-from bakery.cli.tables import plain_table
-from bakery.core.text import printable
 from bakery.release.coverage import Coverage
+from wheel_audit.tables import plain_table
+from wheel_audit.text import printable
 
 
 def render(item: Coverage) -> RenderableType:

@@ -9,12 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from bakery.cli.tables import plain_table
-from bakery.core.text import printable
 from bakery.engine.doctor import Diagnosis
 from bakery.engine.doctor_checks import State
 from bakery.engine.nodes import NodeStatus
 from bakery.plan.values import Json
+from wheel_audit.tables import plain_table
+from wheel_audit.text import printable
 
 VERSION = 1
 """Version of both JSON documents. It is raised when a key changes its meaning."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from bakery.cli.tables import plain_table
 from bakery.toolchains.facts.archs import Coverage, How
 from bakery.toolchains.facts.rows import Gpu
+from wheel_audit.tables import plain_table
 
 VERSION = 1
 """Version of the JSON that `to_json` makes."""

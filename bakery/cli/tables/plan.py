@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from bakery.cli.tables import plain_table
 from bakery.core.names import SYSTEMS, Kind
 from bakery.plan.cells import Cell
 from bakery.plan.model import VERSION, Plan
 from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.facts import runners
+from wheel_audit.tables import plain_table
+from wheel_audit.terminal import write
 
 MOST_ROWS = 60
 """Limit of cells in a table. A longer plan is printed as plain lines, because rich is slow for large tables."""
@@ -71,7 +72,9 @@ def _document(plan: Plan, only: tuple[str, ...], platforms: Mapping[str, str]) -
             {"name": item.name, "from": item.origin, "steps": list(item.phases), "variable": item.variable}
             for item in plan.secrets
         ],
+        "credentials": {name: list(stages) for name, stages in plan.credential_stages().items()},
         "entitlements": list(plan.required_grants),
+        "entitlements_beside_credentials": list(plan.foreign),
         "overrides": [str(override) for override in plan.overrides],
         "cells": [
             {
@@ -118,11 +121,13 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: 
     cells = selected(plan, only)
     console.print(Text.assemble((plan.recipe, "bold"), f"  {plan.description}"))
     console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
+    for name, stages in plan.credential_stages().items():
+        console.print(Text(f"  {name} → {', '.join(stages)}", style="dim"))
     for line in _requests(plan):
         console.print(Text(f"  {line}", style="yellow"))
     if len(cells) > MOST_ROWS:
         # One write: console.print() would take longer than planning ten thousand cells.
-        console.file.write("".join(f"  {cell.id}\n" for cell in cells))
+        write(console.file, "".join(f"  {cell.id}\n" for cell in cells))
         return
     columns = {"  cell": [f"  {cell.id}" for cell in cells]}
     columns |= {axis: [cell.axes[axis] for cell in cells] for axis in cells[0].axes}
@@ -138,12 +143,14 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: 
 
 
 def _requests(plan: Plan) -> list[str]:
-    """Return what a recipe requests beyond the defaults: network, secrets, access to this machine."""
+    """Return what a recipe requests beyond the defaults: network, secrets, access to this machine, images and servers."""
     lines = [f"network: {', '.join(plan.network)}"] if plan.network else []
     for secret in plan.secrets:
         target = f"as {secret.variable}" if secret.variable else f"in /run/secrets/{secret.name}"
         lines.append(f"secret {secret.name}: {secret.origin} → {', '.join(secret.phases)}, {target}")
-    return [*lines, *(f"needs --allow {shlex.quote(grant)}" for grant in plan.required_grants)]
+    lines += [f"needs --allow {shlex.quote(grant)}" for grant in plan.required_grants]
+    when = "" if plan.secrets else " if the package index or cargo has a password"
+    return [*lines, *(f"needs --allow {shlex.quote(grant)}{when}" for grant in plan.foreign)]
 
 
 def _needs(cell: Cell) -> Iterable[str]:
@@ -157,7 +164,7 @@ def origins(plan: Plan) -> Table:
     table = plain_table(*columns, title=plan.recipe)
     for path, (value, origin) in plan.origins.items():
         table.add_row(path, Text(value), origin)
-    for grant in plan.required_grants:
+    for grant in (*plan.required_grants, *plan.foreign):
         table.add_row("entitlement", Text(grant), "--allow")
     return table
 

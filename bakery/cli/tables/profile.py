@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Column
 from rich.text import Text
 
-from bakery.build.cell_profile import CellProfile
-from bakery.build.profile_summary import Summary
-from bakery.cli.tables import plain_table
-from bakery.core.text import printable
 from bakery.plan.values import Json
+from bakery.runs.cell_profile import CellProfile
+from bakery.runs.profile_summary import Summary
+from wheel_audit.tables import plain_table
+from wheel_audit.text import printable
 
 
 def render(profile: CellProfile, used: Summary, advice: Sequence[str], most: int) -> Group:

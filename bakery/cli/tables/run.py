@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from rich.console import Group
 from rich.table import Column
 from rich.text import Text
 
-from bakery.build.report import RunReport, TargetReport
-from bakery.cli.tables import plain_table
 from bakery.core.durations import duration
 from bakery.core.names import some_cells
 from bakery.core.text import size_text
+from bakery.runs.audited import NOTE
+from bakery.runs.report import RunReport, TargetReport
+from wheel_audit.tables import plain_table
+from wheel_audit.text import printable
 
 _MOST_WARNINGS = 5
 
@@ -39,14 +42,10 @@ def render(report: RunReport) -> Group:
             f"{target.seconds:.1f} s" if target.tries else "",
             f"{target.cached}/{target.steps}" if target.tries else "",
             *(cell(target) for cell in shown.values()),
-            Text("\n".join(item.path.name for item in target.wheels) or target.reason or _shared(target)),
+            Text("\n".join(item.path.name for item in target.wheels) or target.reason),
             "\n".join(size_text(item.size) for item in target.wheels),
         )
-    lines = [f"warning: {text}" for text in warnings(report)]
-    if report.incremental and report.wheels:
-        lines.append(
-            "warning: built with --incremental, so `verify` refuses the wheels; leave the option out for a release"
-        )
+    lines = [text if text.startswith(NOTE) else f"warning: {text}" for text in warnings(report)]
     if report.printed:
         lines.insert(
             0,
@@ -59,10 +58,8 @@ def render(report: RunReport) -> Group:
 
 
 def sharing(report: RunReport) -> tuple[str, ...]:
-    """Return a line for each wheel that serves several cells without ``wheel.abi3``."""
-    return tuple(
-        f"one wheel for {', '.join(cells)} ({name.split('-')[-2]}): {name}" for name, cells in report.shared.items()
-    )
+    """Return a line for each wheel that several cells built, with the same bytes."""
+    return tuple(f"one wheel for {', '.join(cells)}: {name}" for name, cells in report.shared.items())
 
 
 def replaced(report: RunReport) -> tuple[str, ...]:
@@ -77,19 +74,18 @@ def replaced(report: RunReport) -> tuple[str, ...]:
     )
 
 
-def _shared(target: TargetReport) -> str:
-    return f"the wheel of {target.wheel_of}" if target.wheel_of else ""
-
-
 def warnings(report: RunReport) -> tuple[str, ...]:
     """Return the warnings about all wheels, and those of the audit with their cells, each warning once."""
     cells: dict[str, list[str]] = {}
     for target in report.targets:
         for text in dict.fromkeys(text for wheel in target.wheels for text in wheel.warnings):
             cells.setdefault(text, []).append(target.cell)
-    lines = [f"{text} ({some_cells(ids)})" for text, ids in cells.items()]
+    built = sum(bool(target.wheels) for target in report.targets)
+    # A pattern that some cells need is no news in the others.
+    told = {text: ids for text, ids in cells.items() if not text.startswith(NOTE) or len(ids) == built}
+    lines = [f"{text} ({some_cells(ids)})" for text, ids in told.items()]
     more = len(lines) - _MOST_WARNINGS
-    rest = [f"and {more} more: wheel-bakery audit {report.output}/*.whl"] if more > 0 else []
+    rest = [f"and {more} more: wheel-bakery audit {shlex.quote(str(report.output))}/*.whl"] if more > 0 else []
     return (*report.warnings, *lines[:_MOST_WARNINGS], *rest)
 
 
@@ -101,11 +97,10 @@ def markdown(reports: Sequence[RunReport]) -> str:
         parts.append(f"### {report.recipe}: {sum(cells.values())} of {len(cells)} cells, {duration(report.seconds)}\n")
         parts.append("| target | result | time | cached | tries | |\n|---|---|--:|--:|--:|---|")
         for target in report.targets:
-            details = [f"`{item.path.name}` {size_text(item.size)}" for item in target.wheels]
+            details = [f"{_code(item.path.name)} {size_text(item.size)}" for item in target.wheels]
             details += [f"ccache: {_ccache(target)}"] if target.compiled else []
             details += [_escaped(target.reason)] if target.reason else []
-            details += [_shared(target)] if target.wheel_of and not target.reason else []
-            details += [f"log: `{target.log}`"] if target.reason and target.log else []
+            details += [f"log: {_code(str(target.log))}"] if target.reason and target.log else []
             numbers = f"{duration(target.seconds)} | {target.cached}/{target.steps} | {target.tries}"
             result = f"{_MARKS[target.result]} {target.result}"
             parts.append(f"| {target.name} | {result} | {numbers} | {'<br>'.join(details)} |")
@@ -122,6 +117,11 @@ def _ccache(target: TargetReport) -> str:
     return f"{target.compiled[1]}/{target.compiled[0]}" if target.compiled else ""
 
 
+def _code(text: str) -> str:
+    """Return a name as code in a Markdown table."""
+    return "`" + printable(text).replace("`", "'").replace("|", "\\|") + "`"
+
+
 def _escaped(text: str) -> str:
     """Return text, which a build may have printed, for a Markdown table: without markup."""
-    return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+-.!|~&" else char for char in text)
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+-.!|~&:@=$^\"'" else char for char in printable(text))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bakery.core.text import printable, size_text
+from bakery.core.text import size_text
 from bakery.release.size import CellSize, ProjectSize, Source
+from wheel_audit.text import printable
 
 VERSION = 1
 """Version of the JSON; raised when a reader would have to change."""

@@ -87,7 +87,12 @@ class Model(BaseModel):
         if cls.short_form is None:
             return table
         about: JsonSchemaValue = {key: table.pop(key) for key in ("title", "description")}
-        return about | {"anyOf": [{"type": cls.short_form}, table]}
+        return about | {"anyOf": [{"type": cls.short_form} | cls.short_values(), table]}
+
+    @classmethod
+    def short_values(cls) -> JsonSchemaValue:
+        """Return what the JSON schema says of the short form besides its type."""
+        return {}
 
     @classmethod
     def shape_schema(cls, table: JsonSchemaValue) -> None:

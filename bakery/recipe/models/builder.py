@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictBool, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from bakery.core.image_names import parse
 from bakery.recipe.models.base import Model, invalid
@@ -22,11 +23,12 @@ from bakery.recipe.models.text import (
     SystemPackage,
     Text,
 )
+from bakery.toolchains import registry
 
 ImageText = Annotated[
     str,
     Matching(
-        "[a-z0-9][A-Za-z0-9._/:-]*",
+        "[a-z0-9][A-Za-z0-9._/:-]*(?:@sha256:[0-9a-f]{64})?",
         "an image name, such as 'quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1'",
         "write the image as docker pull takes it, in lower case",
         references=True,
@@ -51,7 +53,7 @@ Digest = Annotated[
 RepositoryUrl = Annotated[
     Line,
     Matching(
-        r"(?:https|file)://[^\s'\"\\]+",
+        r"""(?:https|file)://[^\s'"\\]+""",
         "an address, such as 'https://mirror.example/cuda/repos/rhel8/x86_64'",
         references=True,
     ),
@@ -71,7 +73,7 @@ class Base(Model):
     provider: str | None = Field(default=None, examples=["manylinux_2_28", "debian", "image"])
     """The name of the base. ``image`` if ``image`` is set."""
     image: ImageText | None = Field(default=None, examples=["quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"])
-    """The name of any image. ``${NAME}`` is replaced by the variable's value. In manylinux images, ``/opt/python``,
+    """The name of any image, as ``docker pull`` takes it. ``${NAME}`` is replaced by the variable's value. In manylinux images, ``/opt/python``,
     auditwheel and ``AUDITWHEEL_PLAT`` are used. In other images, missing tools are installed with the image's own
     package manager."""
     digest: Digest | None = None
@@ -81,9 +83,24 @@ class Base(Model):
     """With a short name, the registry and owner that have its images, such as a mirror. ``BAKERY_BASE_REGISTRY`` sets it
     for all recipes."""
 
+    @classmethod
+    def shape_schema(cls, table: JsonSchemaValue) -> None:
+        """List the names of bases."""
+        table["properties"]["provider"]["enum"] = [*registry.bases()]
+
+    @classmethod
+    def short_values(cls) -> JsonSchemaValue:
+        """List the names of bases that need nothing else."""
+        return {"enum": [name for name in registry.bases() if name != "image"]}
+
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(image := value.get("image"), str) and "@sha256:" in image:
+            name, _, digest = image.partition("@")
+            if value.get("digest", digest) != digest:
+                raise invalid("image and digest name two digests; remove one of the two")
+            return {**value, "image": name, "digest": digest}
         return {"provider": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -201,6 +218,12 @@ class Builder(Model):
     """A fixed number of parallel compiler processes, if all machines are alike."""
     network: StrictBool | None = None
     """Allow the compile step to use the network. Off by default; list what it needs in ``requirements`` instead."""
+
+    @classmethod
+    def shape_schema(cls, table: JsonSchemaValue) -> None:
+        """List the names of toolkits and frameworks."""
+        table["properties"]["toolkit"]["enum"] = [registry.ANY_CUDA, *registry.toolkits()]
+        table["properties"]["framework"]["enum"] = [*registry.frameworks()]
 
     @model_validator(mode="after")
     def _toolkit_has_its_source(self) -> Builder:

@@ -10,7 +10,7 @@ from bakery.core import names
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import DurationText, Line, Matching, SizeText, WorkflowLine
 
-_Endpoint = Annotated[Line, Matching(r"https?://[^\s'\"\\]+", "an address, such as 'https://s3.example'")]
+_Endpoint = Annotated[Line, Matching(r"""https?://[^\s'"\\]+""", "an address, such as 'https://s3.example'")]
 
 
 class GhaCache(Model):

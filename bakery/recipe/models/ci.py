@@ -63,10 +63,10 @@ class Ci(Model):
     timeout: Annotated[int, Field(ge=30, le=7200, strict=True)] | None = None
     """The time limit of a job, in minutes. Bakery stops 15 minutes earlier, so that a rerun can continue with the
     finished wheels."""
-    install: Annotated[RequirementText, AfterValidator(unevaluated)] | None = Field(
-        default=None, examples=["wheel-bakery @ git+https://github.com/OWNER/bakery@v0.1.0"]
-    )
-    """The requirement from which pip installs Bakery. By default, the version that generated the workflow."""
+    install: (
+        Annotated[tuple[Annotated[RequirementText, AfterValidator(unevaluated)], ...], Field(min_length=1)] | None
+    ) = Field(default=None, examples=[["wheel-audit @ file:packages/wheel-audit", "wheel-bakery @ file:."]])
+    """The requirements from which pip installs Bakery. By default, the version that generated the workflow."""
     cache: Literal["gha", "none"] | None = None
     """The layer cache of the jobs. By default, GitHub's cache if the estimated size of all layers fits into it,
     otherwise none. An explicit ``none`` also turns off the compiler cache between runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from bakery.core import names
 from bakery.recipe.models.base import Model, invalid
@@ -130,20 +130,9 @@ class Recipe(Model):
 class Workspace(Model):
     """Several recipes in one repository. Commands work on all of them, or on the one that you name."""
 
-    recipes: Annotated[tuple[Line, ...], Field(min_length=1, max_length=1000)] | None = Field(
-        default=None, examples=[["examples/cuda", "ujson"]]
+    recipes: Annotated[tuple[Line, ...], Field(min_length=1, max_length=1000)] = Field(
+        examples=[["examples/cuda", "ujson"]]
     )
     """Folders with a recipe, relative to this file, or names of shipped recipes."""
-    jobs: Annotated[tuple[WorkflowLine, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct)] | None = (
-        Field(default=None, examples=[["models/job.json"]])
-    )
-    """IREE job files, relative to this file. The workflow of ``[workspace.ci]`` compiles, validates and benchmarks
-    their modules."""
     ci: Ci | None = None
-    """Workflows for the recipes without a ``[ci]`` table, and one workflow for the jobs."""
-
-    @model_validator(mode="after")
-    def _not_empty(self) -> Workspace:
-        if self.recipes is None and self.jobs is None:
-            raise invalid("expected recipes, or jobs")
-        return self
+    """Workflows for the recipes without a ``[ci]`` table."""

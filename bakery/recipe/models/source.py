@@ -52,7 +52,7 @@ class Source(Model):
     short_form: ClassVar[str | None] = "string"
 
     path: str | None = Field(default=None, examples=[".", "python/pkg"])
-    """A folder inside the project, relative to the folder of the recipe."""
+    """A folder inside the project, relative to the folder of the recipe. No part of the path may be a link."""
     git: GitUrl | None = Field(default=None, examples=["https://github.com/thu-ml/SageAttention.git"])
     """The URL of a git repository, which BuildKit clones."""
     ref: GitRef | None = Field(default=None, examples=["v2.2.0"])
@@ -61,9 +61,11 @@ class Source(Model):
     """``NAME==VERSION``: build from the source distribution of this release, from the configured package index."""
     ignore: IgnorePatterns | None = Field(default=None, examples=[["data", "**/*.bin", "!data/small.bin"]])
     """Files of ``path`` to leave out of the build context, as ``.dockerignore`` patterns relative to ``path``.
-    ``.git``, results and caches are always left out. The project's own ``.dockerignore`` is not read."""
+    Repositories (``.git``) and output folders are always left out. Results and caches are, too, unless an exception
+    (``!wheels``) brings them back. The project's own ``.dockerignore`` is not read."""
     accept: IgnorePatterns | None = Field(default=None, examples=[["tests/keys/*.pem"]])
-    """Files that look like secrets but are harmless, as patterns like those of ``ignore``. They cause no warning."""
+    """Files that look like secrets but are harmless, as patterns like those of ``ignore``. They cause no warning, and may
+    be in the wheel even if git ignores them, as files that the build makes."""
     expected_size: SizeText | None = Field(default=None, examples=["2 GB"])
     """The size of the build context above which a build shows a warning."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictBool, field_validator, model_validator
 
 from bakery.core import names
+from bakery.core.environment import is_reserved
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import (
     REFERENCE,
@@ -141,7 +142,8 @@ class Secret(Model):
     """
 
     env: EnvironmentName | None = Field(default=None, examples=["HF_TOKEN"])
-    """An environment variable of the machine that runs Bakery."""
+    """An environment variable of the machine that runs Bakery. Needs ``--allow``. Variables that begin with ``BAKERY_`` or
+    ``ACTIONS_`` are refused."""
     file: Annotated[PlainLine, AfterValidator(unevaluated)] | None = Field(
         default=None, examples=["tokens/index.netrc"]
     )
@@ -155,6 +157,16 @@ class Secret(Model):
     variable: EnvironmentName | None = Field(default=None, examples=["HF_TOKEN"])
     """The environment variable that holds the secret in these steps. By default, it is in the file
     ``/run/secrets/NAME``."""
+
+    @field_validator("env")
+    @classmethod
+    def _is_no_one_elses(cls, value: str | None) -> str | None:
+        if value is not None and is_reserved(value):
+            raise invalid(
+                f"{value} belongs to Bakery or to the CI runner: no recipe gets it",
+                "give the secret a variable of its own, such as HF_TOKEN",
+            )
+        return value
 
     @field_validator("command")
     @classmethod

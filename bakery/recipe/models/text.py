@@ -79,10 +79,14 @@ class Matching:
     def _text(self) -> str:
         return self.pattern if isinstance(self.pattern, str) else self.pattern.pattern.replace(r"\Z", "")
 
-    def _check(self, value: str) -> str:
+    def takes(self, value: str) -> bool:
+        """Whether a text matches."""
         text = REFERENCE.sub("0", value) if self.references else value
         matched = re.fullmatch(self.pattern, text) if isinstance(self.pattern, str) else self.pattern.match(text)
-        if not matched:
+        return bool(matched)
+
+    def _check(self, value: str) -> str:
+        if not self.takes(value):
             raise invalid(f"expected {self.expected}", self.hint)
         return value
 
@@ -91,7 +95,9 @@ class Matching:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         # A pattern of JSON schema may match anywhere, so it needs anchors. ECMAScript has no \Z.
-        return {**handler(schema), **({} if self.references else {"pattern": f"^(?:{self._text})$"})}
+        # Neither it nor Rust's regex has all lookaheads, so without one the schema takes a little more than the validator.
+        text = re.sub(r"\(\?=[^()]*\)", "", self._text)
+        return {**handler(schema), **({} if self.references else {"pattern": f"^(?:{text})$"})}
 
 
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:

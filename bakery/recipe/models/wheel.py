@@ -130,7 +130,12 @@ class Wheel(Model):
     abi3: PythonVersion | None = Field(default=None, examples=["3.12"])
     """The lowest Python that the project's stable-ABI (abi3) wheel supports. One wheel then serves this and all newer
     Pythons that are not free-threaded: it is built with the lowest of them in the matrix, and tested with each. The audit
-    refuses any other wheel. Without this key, Bakery shares an abi3 wheel once it was built."""
+    refuses any other wheel. Without this key, each Python builds its own wheel, and two different ones with one name are
+    an error."""
+    py3: StrictBool | None = None
+    """The project's wheel is for every Python 3 (``py3-none-PLATFORM``), as that of a library which ctypes or cffi loads.
+    One wheel then serves all Pythons of the matrix: it is built with the lowest, and tested with each. The audit refuses
+    a wheel that does not install on all of them."""
     torch_abi: _TorchRelease | None = Field(default=None, examples=["2.10"])
     """The oldest torch that the project's wheel supports with torch's stable ABI. Cells that differ only in torch share
     one wheel: it is built with the oldest of them in the matrix, tested with each, and requires ``torch>=`` this
@@ -154,6 +159,12 @@ class Wheel(Model):
     requires: tuple[RequirementText, ...] | None = Field(default=None, examples=[["torch>=2.11"]])
     """Requirements (``Requires-Dist``) in the metadata of the wheel. They replace the project's own requirements of the
     same distributions. A framework adds its requirement, unless its distribution is listed here."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Wheel:
+        if self.abi3 and self.py3:
+            raise invalid("abi3 and py3 exclude each other", "keep abi3 for abi3 wheels, or py3 for py3-none ones")
+        return self
 
     @field_validator("abi3")
     @classmethod

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from packaging.utils import is_normalized_name
 
+from bakery.core.connections import Deadline, fetch, open_url
 from bakery.core.errors import UnavailableError
 from bakery.release.index import pages
 from bakery.release.index.files import File
 from bakery.release.index.store import SIMPLE, NewWheel
 
 TIMEOUT_S = 60
+"""Seconds for a page."""
+
+_SLOWEST = 100_000
+"""Bytes of a wheel that have to arrive in each second."""
 
 
 def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bundle: str = "") -> list[NewWheel]:
@@ -28,8 +34,8 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
     ``ca_bundle`` is a PEM file, or empty for the system's. Raises UnavailableError if the index is not reachable or not
     one of bakery's, or if a wheel differs from its page.
     """
-    fetch = _Fetch(url.rstrip("/") + f"/{SIMPLE}/", ca_bundle)
-    root = fetch.page(pages.JSON)
+    served = _Fetch(url.rstrip("/") + f"/{SIMPLE}/", ca_bundle)
+    root = served.page(pages.JSON)
     if root is None:
         say(f"{url} has no index yet")
         return []
@@ -38,14 +44,14 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
         for project in pages.parse_root(root):
             if not is_normalized_name(project):
                 raise ValueError(f"{project[:80]!r} is not a normalised project name")
-            page = fetch.page(f"{project}/{pages.JSON}")
+            page = served.page(f"{project}/{pages.JSON}")
             if page is None:
                 raise ValueError(f"it lists {project} but has no page for it")
             for file in pages.parse(page, project):
                 path = site / SIMPLE / project / file.name
                 if not path.exists():
                     path = scratch / file.name
-                    fetch.wheel(f"{project}/{quote(file.name)}", file, path)
+                    served.wheel(f"{project}/{quote(file.name)}", file, path)
                 wheels.append(NewWheel(path, file.uploaded, file.yanked))
     except ValueError as error:
         raise UnavailableError(
@@ -63,37 +69,35 @@ class _Fetch:
     def page(self, path: str) -> bytes | None:
         """Return a page; None if it does not exist."""
         try:
-            with self._open(path) as reply:
-                text: bytes = reply.read(pages.LARGEST + 1)
-                if len(text) > pages.LARGEST:
-                    raise self._failed(path, f"it has more than {pages.LARGEST:,} bytes")
-                return text
+            return fetch(self._request(path), most=pages.LARGEST, seconds=TIMEOUT_S, tls=self._context)[1]
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
             raise self._failed(path, f"HTTP {error.code}") from error
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise self._failed(path, str(error)) from error
 
     def wheel(self, path: str, file: File, target: Path) -> None:
         """Write a wheel to ``target`` and compare it with its page."""
         digest, size = hashlib.sha256(), 0
         try:
-            with self._open(path) as reply, target.open("wb") as stream:
+            if file.size > shutil.disk_usage(target.parent).free:
+                raise self._failed(path, f"its page says {file.size:,} bytes, and the disk has less space")
+            deadline = Deadline(TIMEOUT_S + file.size / _SLOWEST)
+            with open_url(self._request(path), deadline, self._context) as reply, target.open("wb") as stream:
                 while chunk := reply.read(1 << 20):
                     size += len(chunk)
                     if size > file.size:
                         raise self._failed(path, f"it has more bytes than its page says, {file.size:,}")
                     digest.update(chunk)
                     stream.write(chunk)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise self._failed(path, str(error)) from error
         if digest.hexdigest() != file.sha256:
             raise self._failed(path, f"it has sha256 {digest.hexdigest()}, and its page says {file.sha256}")
 
-    def _open(self, path: str) -> HTTPResponse:
-        reply: HTTPResponse = urllib.request.urlopen(self._base + path, timeout=TIMEOUT_S, context=self._context)
-        return reply
+    def _request(self, path: str) -> urllib.request.Request:
+        return urllib.request.Request(self._base + path)
 
     def _failed(self, path: str, why: str) -> UnavailableError:
         return UnavailableError(f"cannot fetch {self._base}{path}: {why}", hint="the index on disk was not changed")

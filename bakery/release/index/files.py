@@ -12,14 +12,14 @@ from typing import IO
 from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name
 
-from bakery.audit import variant as variants
-from bakery.audit.archive import TEXT_LIMIT
-from bakery.audit.limits import Budget, OverLimit, expansion_limit
-from bakery.audit.metadata import check_work, same_version
-from bakery.audit.variant import Variant
-from bakery.audit.zips import ZIP_ERRORS, error_text, open_zip
-from bakery.core.files import open_plain
-from bakery.core.wheel_names import parse_wheel_name, split_label
+from wheel_audit import variant as variants
+from wheel_audit.archive import TEXT_LIMIT
+from wheel_audit.limits import Budget, OverLimit, expansion_limit
+from wheel_audit.metadata import check_work, same_version
+from wheel_audit.plain_files import open_plain, sha256_of
+from wheel_audit.variant import Variant
+from wheel_audit.wheel_names import parse_wheel_name, split_label
+from wheel_audit.zips import ZIP_ERRORS, error_text, open_zip
 
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
 _VARIANT = re.compile(r"[^/]+\.dist-info/variant\.json\Z")
@@ -60,7 +60,7 @@ def read(path: Path, uploaded: str) -> tuple[File, str]:
     if path.is_symlink() or not path.is_file():
         raise NotAWheel("not a regular file")
     with open_plain(path) as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = sha256_of(stream)
         size = stream.tell()
         try:
             metadata = _metadata(stream, size)

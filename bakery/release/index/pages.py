@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 from urllib.parse import quote
 
 from packaging.version import Version
 
-from bakery.core.wheel_names import parse_wheel_name, split_label
 from bakery.release.index.files import File
+from wheel_audit.readers import json_of
+from wheel_audit.wheel_names import parse_wheel_name, split_label
 
+_T = TypeVar("_T")
 API = "1.1"
 """The version of the interface, with sizes, times and versions (PEP 700)."""
 
@@ -54,20 +58,28 @@ def in_order(files: Iterable[File]) -> list[File]:
 def parse(text: str | bytes, project: str) -> tuple[File, ...]:
     """Return the files on a project's JSON page. Raises ValueError for other texts."""
     try:
-        document = json.loads(text)
+        document = json_of(text)
         # The files that describe wheel variants are made from the wheels.
         items = (item for item in document["files"] if not str(item["filename"]).endswith("-variants.json"))
-        return tuple(_file(item, project) for item in items)
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        return _once([_file(item, project) for item in items], lambda file: file.name)
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a page of a project: {error!r}") from None
 
 
 def parse_root(text: str | bytes) -> tuple[str, ...]:
     """Return the projects on the root's JSON page. Raises ValueError for other texts."""
     try:
-        return tuple(str(item["name"]) for item in json.loads(text)["projects"])
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        return _once([str(item["name"]) for item in json_of(text)["projects"]], str)
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the page of an index: {error!r}") from None
+
+
+def _once(items: Sequence[_T], name: Callable[[_T], str]) -> tuple[_T, ...]:
+    """Return items whose names differ: each is fetched. Raises ValueError for others."""
+    names = [name(item) for item in items]
+    if len(set(names)) < len(names):
+        raise ValueError(f"it lists {next(item for item, times in Counter(names).items() if times > 1)[:80]!r} twice")
+    return tuple(items)
 
 
 def _entry(file: File) -> dict[str, object]:

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bakery.audit.archive import TEXT_LIMIT
-from bakery.audit.worker import LimitExceeded, call
-from bakery.build.publish import publish
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.core.files import read_plain, write
+from bakery.core.files import write
 from bakery.release.index import pages
 from bakery.release.index.files import File, NotAWheel, read
 from bakery.release.index.variants import describe
+from bakery.runs.publish import publish
+from wheel_audit.archive import TEXT_LIMIT
+from wheel_audit.plain_files import read_plain
+from wheel_audit.worker import LimitExceeded, call
 
 SIMPLE = "simple"
 """The folder for installers: SITE/simple/."""

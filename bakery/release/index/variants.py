@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bakery.audit.variant import Properties, write
-from bakery.audit.worker import LimitExceeded, call
-from bakery.core.wheel_names import split_label
 from bakery.release.index.files import File, NotAWheel, read_variant
+from wheel_audit.variant import Properties, write
+from wheel_audit.wheel_names import split_label
+from wheel_audit.worker import LimitExceeded, call
 
 
 def describe(files: Mapping[str, tuple[File, Path]], problems: list[str]) -> dict[str, dict[str, str]]:

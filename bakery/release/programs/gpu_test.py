@@ -133,44 +133,59 @@ def _checked(
     smoke = [python, str(folder / "smoke.py"), str(wheel), "--driver", driver, *["--load"] * tests["load"]]
     smoke += [word for module in tests["imports"] for word in ("--import", module)]
     steps: list[tuple[str, Callable[[], bool]]] = [
-        ("install", lambda: _install(job, scratch, wheel, installed=installed)),
+        ("install", lambda: _install(job, scratch, wheel, environment, installed=installed)),
         ("load and import", lambda: _succeeds(smoke, work, environment)),
         ("test command", lambda: _succeeds(["sh", "-c", tests["command"]], work, environment)),
     ]
     fault = next((name for name, step in steps if not step()), "")
     if fault == "install":
         return fault, {}
-    return fault, _packages(python)
+    return fault, _packages(python, environment, installed=installed)
 
 
-def _install(job: Mapping[str, Any], scratch: Path, wheel: Path, *, installed: bool) -> bool:
-    """Install the wheel and what its test needs. Only wheels are taken: no package runs code with the index's password."""
-    venv = scratch / "venv"
+def _install(
+    job: Mapping[str, Any], scratch: Path, wheel: Path, environment: Mapping[str, str], *, installed: bool
+) -> bool:
+    """Install the wheel and what its test needs; return whether that succeeded.
+
+    Only wheels are taken, and all are downloaded before the first one is installed: from then on, ``.pth`` files of packages
+    run whenever Python starts, so nothing gets more than ``environment``, without the index and its password.
+    """
+    venv, wheels = scratch / "venv", scratch / "wheels"
     python = str(venv / "bin" / "python")
     # This Python's pip, if it has one, saves the time to copy another.
     outer = importlib.util.find_spec("pip") is not None
     create = [str(_python(job["python"])), "-m", "venv", *["--without-pip"] * outer, str(venv)]
     if not _succeeds(create, scratch, os.environ):
         return False
-    program = [sys.executable, "-m", "pip", "--python", python] if outer else [python, "-m", "pip"]
-    pip = [*program, "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
-    alone = [*pip, "--no-deps", "--no-index", str(wheel)]
+    pip = [*([sys.executable, "-m", "pip", "--python", python] if outer else [python, "-m", "pip"]), "--quiet"]
+    download = [*pip, "download", "--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(wheels)]
+    wheels.mkdir()
     if installed:
         # Of a virtual environment, too, which the new one does not see otherwise.
         (site,) = venv.glob("lib/python*/site-packages")
         (site / "installed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-        return _succeeds(alone, scratch, os.environ)
-    if not job["locked"]:
-        return _succeeds([*pip, str(wheel), *job["requirements"]], scratch, os.environ)
-    lock = scratch / "locked.txt"
-    lock.write_text("\n".join(job["locked"]) + "\n", encoding="utf-8")
-    words = [*pip, "--no-deps", "--require-hashes", "-r", str(lock)]
-    return _succeeds(words, scratch, os.environ) and _succeeds(alone, scratch, os.environ)
+    elif job["locked"]:
+        lock = scratch / "locked.txt"
+        lock.write_text("\n".join(job["locked"]) + "\n", encoding="utf-8")
+        if not _succeeds([*download, "--no-deps", "--require-hashes", "-r", str(lock)], scratch, os.environ):
+            return False
+    elif not _succeeds([*download, str(wheel), *job["requirements"]], scratch, os.environ):
+        return False
+    shutil.copy(wheel, wheels)
+    alone = {**environment, "PIP_CONFIG_FILE": os.devnull}
+    words = [*pip, "install", "--disable-pip-version-check", "--no-deps", "--no-index", *map(str, wheels.iterdir())]
+    return _succeeds(words, scratch, alone)
 
 
-def _packages(python: str) -> dict[str, str]:
-    program = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
-    listed = subprocess.run([python, "-I", "-c", program], capture_output=True, text=True, check=False)
+def _packages(python: str, environment: Mapping[str, str], *, installed: bool) -> dict[str, str]:
+    """Return the packages of an environment, without running their code (-S): it could print something else."""
+    program = "import importlib.metadata as m, json, sys; found = m.distributions(path=sys.argv[1:])"
+    program += "; print(json.dumps({d.name: d.version for d in found}))"
+    folders = [*map(str, Path(python).parent.parent.glob("lib/python*/site-packages"))]
+    folders += [sysconfig.get_path("purelib")] * installed
+    command = [python, "-I", "-S", "-c", program, *folders]
+    listed = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
     return dict(json.loads(listed.stdout)) if listed.returncode == 0 else {}
 
 

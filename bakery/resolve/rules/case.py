@@ -1,12 +1,13 @@
 """The input of rules: one case for all cells of a plan that are the same to every rule.
 
-A case comes from the commands of the plan: the environment and options of the compile step, the packages and
-requirements that stages install, and the compiler in the stage of the toolkit.
+A case comes from the facts of the plan and the arguments of a cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -16,7 +17,6 @@ from packaging.utils import canonicalize_name
 from bakery.core.image_names import ImageName, parse
 from bakery.core.names import DERIVED, TESTED_TORCH, axis_variable, with_derived
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Arg, Command, Env, Run, Stage
 from bakery.plan.model import Plan
 from bakery.plan.options import Cibuildwheel
 from bakery.plan.values import Ref, Value
@@ -28,12 +28,7 @@ from bakery.toolchains.facts.rows import ManylinuxImage, Suite
 ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
 """Variables that list architectures, by their meaning to torch and CMake."""
 
-_WITH_JOBS = ("with-jobs",)
-
-_BUILDER_STAGES = (
-    *("native-system", "native-tools", "native-requirements"),
-    *("requirements", "builder-system", "builder"),
-)
+_DEFINE = re.compile(r"-D([A-Za-z0-9_.-]+)(?::[A-Z]+)?=(.*)")
 
 _READ_BY_RULES = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION", TESTED_TORCH)
 """Arguments that rules read by name."""
@@ -51,8 +46,8 @@ class Case:
         plat: the required manylinux policy, ``auto`` for any; empty if no wheel is repaired.
         environment: the environment of the compile step and, with precedence, of the native step.
         settings: options of the build backend.
-        words: the words of the builder's commands, substituted.
-        packages: system packages that are installed.
+        required: the Python packages that the recipe requires, as it writes them.
+        packages: the system packages that the recipe names.
         needs: (name, version) of the releases that come from the package index.
         toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
         arguments: all build arguments, and the values derived from them.
@@ -63,9 +58,12 @@ class Case:
         test_command: the test command on the cell's system; empty for none.
         several_names: one build gives wheels of several names.
         unnamed_axes: the axes in which other cells differ whose wheels have the same name.
+        pythons: those of the platform's cells that build wheels of their own.
         secrets: the names of the recipe's secrets.
         project: the facts about the source; None if rules about it do not apply.
-        origins: dotted path → (value, where the recipe sets it).
+        before_build: the command before the build; empty for none.
+        given: the dotted paths that the environment or the command line set.
+        origins: dotted path → (value, where the recipe sets it), for messages.
     """
 
     cells: tuple[str, ...]
@@ -76,7 +74,7 @@ class Case:
     plat: str
     environment: Mapping[str, str]
     settings: Mapping[str, str]
-    words: tuple[str, ...]
+    required: tuple[str, ...]
     packages: tuple[str, ...]
     needs: tuple[tuple[str, str], ...]
     toolkit: str
@@ -91,8 +89,11 @@ class Case:
     test_command: str = ""
     several_names: bool = False
     unnamed_axes: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     project: Project | None = None
+    before_build: str = ""
+    given: frozenset[str] = frozenset()
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def place(self, path: str) -> str:
@@ -122,12 +123,22 @@ class Case:
         """(Where, text) of every list of architectures that is not empty."""
         lists = {name: self.environment.get(name, "") for name in ARCH_LISTS}
         lists |= {key: text for key, text in self.settings.items() if key.endswith(ARCH_LISTS)}
+        lists |= {f"CMAKE_ARGS: {key}": text for key, text in self.cmake_defines.items() if key in ARCH_LISTS}
         return tuple((where, text) for where, text in lists.items() if text)
+
+    @cached_property
+    def cmake_defines(self) -> dict[str, str]:
+        """CMake variable → its value, as CMAKE_ARGS of the environment gives it."""
+        try:
+            words = shlex.split(self.environment.get("CMAKE_ARGS", ""))
+        except ValueError:
+            return {}
+        return {match[1]: match[2] for word in words if (match := _DEFINE.fullmatch(word))}
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
         """The Python packages that the recipe requires."""
-        return tuple(item for item in map(_requirement, self.words) if item)
+        return tuple(item for item in map(_requirement, self.required) if item)
 
     @cached_property
     def torch(self) -> str:
@@ -182,11 +193,6 @@ def _requirement(word: str) -> Requirement | None:
         return None
 
 
-def limits_jobs(plan: Plan) -> bool:
-    """Whether a plan limits the number of parallel compilers."""
-    return any(_WITH_JOBS in command.words for stage in plan.stages for command in _commands(stage))
-
-
 def cases(plan: Plan, host: Host | None = None, project: Project | None = None) -> Iterator[Case]:
     """Yield the cases of a plan, usually a few for many cells.
 
@@ -205,37 +211,20 @@ class _Reader:
     def __init__(self, plan: Plan, host: Host, project: Project | None) -> None:
         self._plan, self._host, self._project = plan, host, project
         self._cache = cache_use(plan)
-        stages = {stage.name: stage for stage in plan.stages}
-        self._compilers = {
-            name.removeprefix("cuda-"): compiler
-            for name, stage in stages.items()
-            if name.startswith("cuda-") and (compiler := _cuda_compiler(stage))
-        }
-        # The only toolkit of a recipe.
-        self._compiler = _cuda_compiler(stages.get("toolkit", Stage("toolkit", ())))
-        # A native step compiles the code, so its environment takes precedence.
-        compiling = [stages[name] for name in ("compile", "native") if name in stages]
-        self._declared = tuple(step.name for stage in compiling for step in stage.steps if isinstance(step, Arg))
-        commands = tuple(command for stage in compiling for command in _commands(stage))
-        self._environment = tuple(pair for command in commands for pair in command.environment)
-        self._options = tuple(word for command in commands for word in command.words)
-        installs = tuple(command.words for stage in plan.stages for command in _commands(stage))
-        self._picks_host = any(("host-compiler",) in words for words in installs)
-        self._packages = tuple(word for words in installs if ("install-packages",) in words for word in words)
-        self._words = tuple(
-            word
-            for name in _BUILDER_STAGES
-            if name in stages
-            for command in _commands(stages[name])
-            for word in command.words
-        )
+        self._facts = facts = plan.facts
         namings = plan.audit.namings
         self._names = tuple(value for naming in namings for value in (naming.local, naming.build_tag))
-        values = (*(value for _, value in self._environment), *self._options, *self._words, *self._names)
+        pairs = (*facts.environment, *facts.config_settings)
+        values = (*(value for _, value in pairs), *facts.requirements, *self._names)
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}
         refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
-        self._key_args = tuple(sorted({*refs, *self._declared, *_READ_BY_RULES}))
+        self._key_args = tuple(sorted({*refs, *facts.declared, *_READ_BY_RULES}))
         self._unnamed = _unnamed_axes(plan, self._names)
+        builders = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
+        self._pythons = {
+            platform: tuple(dict.fromkeys(cell.axes["python"] for cell in builders if cell.platform == platform))
+            for platform in {cell.platform for cell in builders}
+        }
 
     def key(self, cell: Cell) -> tuple[object, ...]:
         """Return the same key for cells that are the same to every rule."""
@@ -250,12 +239,10 @@ class _Reader:
         # A torch release that only tests a wheel must also have one for the cell's Python and CUDA.
         tested = {axis_variable("torch"): arguments[TESTED_TORCH]} if TESTED_TORCH in arguments else {}
         arguments = with_derived(arguments | tested)
-        options = [_text(word, arguments) for word in self._options]
-        job_memory, jobs = _jobs(options)
-        audit = self._plan.audit
+        audit, facts = self._plan.audit, self._facts
         image = cell.images[0] if cell.images else None
-        declared = {name: arguments[name] for name in self._declared if name in arguments}
-        environment = {name: _text(value, arguments) for name, value in self._environment}
+        declared = {name: arguments[name] for name in facts.declared if name in arguments}
+        environment = {name: _text(value, arguments) for name, value in facts.environment}
         return Case(
             cells=tuple(item.id for item in cells),
             python=cell.axes["python"],
@@ -264,16 +251,18 @@ class _Reader:
             suite=image.suite if image else "",
             plat=audit.plat if audit.repaired else "",
             environment={**declared, **environment},
-            settings=dict(_settings(options)),
-            words=tuple(_text(word, arguments) for word in self._words),
-            packages=tuple(_text(word, arguments) for word in self._packages),
+            settings={name: _text(value, arguments) for name, value in facts.config_settings},
+            required=tuple(_text(word, arguments) for word in facts.requirements),
+            packages=facts.packages,
             needs=tuple((need.name, need.version) for need in cell.needs),
-            picks_host=self._picks_host,
-            toolkit=self._compilers.get(arguments.get("CUDA_VERSION", "").partition(".")[0], self._compiler),
+            picks_host=facts.picks_host,
+            toolkit=facts.compilers.get(
+                arguments.get("CUDA_VERSION", "").partition(".")[0], facts.compilers.get("", "")
+            ),
             arguments=arguments,
             public_names=tuple(_text(naming.local, arguments) for naming in audit.namings if naming.index == "public"),
-            job_memory=job_memory,
-            jobs=jobs,
+            job_memory=facts.job_memory,
+            jobs=facts.jobs,
             host=self._host,
             cache=self._cache,
             cibuildwheel=self._plan.cibuildwheel,
@@ -282,8 +271,11 @@ class _Reader:
             ),
             several_names=len(audit.namings) > 1,
             unnamed_axes=self._unnamed.get(cell.id, ()),
+            pythons=self._pythons.get(cell.platform, ()),
             secrets=tuple(item.name for item in self._plan.secrets),
             project=self._project,
+            before_build=facts.before_build,
+            given=self._plan.given,
             origins=self._plan.origins,
         )
 
@@ -301,37 +293,6 @@ def _unnamed_axes(plan: Plan, names: Sequence[Value]) -> dict[str, tuple[str, ..
         axes = tuple(axis for axis in cells[0].axes if len({cell.axes.get(axis) for cell in cells}) > 1)
         result |= {cell.id: axes for cell in cells if axes}
     return result
-
-
-def _commands(stage: Stage) -> Iterator[Command]:
-    for step in stage.steps:
-        if isinstance(step, Run):
-            yield from (command for command in step.commands if isinstance(command, Command))
-
-
-def _cuda_compiler(stage: Stage) -> str:
-    """Return the program that the stage's environment names as CUDA compiler, without its folder."""
-    paths = [value for step in stage.steps if isinstance(step, Env) for name, value in step.values if name == "CUDACXX"]
-    return _text(paths[-1], {}).rpartition("/")[2] if paths else ""
-
-
-def _jobs(options: Sequence[str]) -> tuple[int, int]:
-    """Return the bytes that a compiler needs, and the number of parallel compilers; 0 if the recipe does not set it."""
-    if _WITH_JOBS[0] not in options:
-        return 0, 0
-    memory, jobs = options[options.index(_WITH_JOBS[0]) + 1 :][:2]
-    return int(memory.removesuffix("MB")) * 10**6, int(jobs) if jobs.isdecimal() else 0
-
-
-def _settings(options: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield key and value of every option of the build backend: ``-Ckey=value`` or ``-C key=value``."""
-    follows = False
-    for word in options:
-        text = word if follows else word.removeprefix("-C") if word.startswith("-C") else ""
-        follows = word == "-C"
-        key, equals, value = text.partition("=")
-        if equals:
-            yield key, value
 
 
 def _text(value: Value, arguments: Mapping[str, str]) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from bakery.core.errors import UsageError
 from bakery.plan.model import Plan
 from bakery.resolve.rules.case import Case, cases
-from bakery.toolchains.facts.archs import parse
+from bakery.toolchains.facts.archs import ALL, parse
 
-OPEN = frozenset({"all", "all-major"})
+OPEN = frozenset(ALL)
 """Words that CMake and nvcc expand to lists."""
 
 

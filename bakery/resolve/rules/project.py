@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from bakery.core.dockerignore import Ignore
-from bakery.core.files import read_plain
-from bakery.plan.dockerfile import Command, Run
+from bakery.core.source_manifest import SourceManifest, first_link
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value
+from bakery.recipe.toml_file import table
+from bakery.resolve.rules.build_files import BuildFiles, read_build_files
+from bakery.resolve.rules.source import SourceFacts, read_source
+from wheel_audit.plain_files import read_plain
 
 _LARGEST = 1 << 20
 _ENDS = frozenset({";", "&&", "|", "&", "(", ")"})
@@ -44,22 +46,32 @@ class Project:
         folder: the source's folder in the build context; empty for a source that BuildKit fetches.
         has_build_file: there is a pyproject.toml or a setup.py.
         missing_files: those of ``test.files`` that do not exist or are not sent.
+        linked_files: those of ``test.files`` that a link leads to, with the link and what they lead to.
         programs: those of the test's command that no requirement names.
         only_these: no other requirement can install one of them either.
         submodules: folders of git submodules that are not checked out.
+        source: the facts about its files.
+        build_files: what setup.py, CMake and Meson files say about C++ and CUDA.
+        one_wheel: the lowest Python of its abi3 wheel (``py3`` for a ``py3-none`` one), and where it says so; empty for none.
     """
 
     folder: str = ""
     has_build_file: bool = True
     missing_files: tuple[str, ...] = ()
+    linked_files: tuple[tuple[str, str, str], ...] = ()
     programs: tuple[str, ...] = ()
     only_these: bool = False
     submodules: tuple[str, ...] = ()
+    build_files: BuildFiles = field(default_factory=BuildFiles)
+    source: SourceFacts = field(default_factory=SourceFacts)
+    one_wheel: tuple[str, str] = ("", "")
 
 
-def read_project(root: Path, plan: Plan) -> Project:
-    """Return the facts about the source of a plan; ``root`` is the folder of its build context."""
-    files, command, requirements = _test_of(plan)
+def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] | None = None) -> Project:
+    """Return the facts about the source of a plan."""
+    root = source.folder
+    files, command = plan.facts.test_files, plan.facts.test_command
+    requirements = map(_text, plan.facts.test_requirements)
     used = {name: _PROGRAMS[name] for name in _called(command) if name in _PROGRAMS}
     folder = plan.source_context.folder
     listed = _dependencies(root / folder, used) if folder else None
@@ -72,36 +84,24 @@ def read_project(root: Path, plan: Plan) -> Project:
     only_these = not names and bool(folder)
     if not folder:
         return Project(programs=lacking)
-    ignore = Ignore(plan.ignore)
 
     def is_sent(path: str) -> bool:
-        inside = path if folder == "." else f"{folder}/{path}"
-        return (root / inside).exists() and (ignore.has_exceptions or not ignore.ignores(inside))
+        return posixpath.normpath(f"{folder}/{path}") in source.entries
 
     return Project(
         folder=folder,
         has_build_file=is_sent("pyproject.toml") or is_sent("setup.py"),
-        missing_files=tuple(path for path in files if not is_sent(path.rstrip("/"))),
+        missing_files=tuple(path for path in files if not is_sent(path)),
+        linked_files=tuple(
+            (path, *first_link(root / folder, path)) for path in files if first_link(root / folder, path)[0]
+        ),
         programs=lacking,
         only_these=only_these,
         submodules=tuple(_empty_submodules(root / folder)),
+        build_files=read_build_files(lambda name: _read(root / folder / name)),
+        source=read_source(plan, source),
+        one_wheel=one_wheel or ("", ""),
     )
-
-
-def _test_of(plan: Plan) -> tuple[list[str], str, list[str]]:
-    """Return files, command and requirements of a plan's test."""
-    runs = [(stage.name, step) for stage in plan.stages for step in stage.steps if isinstance(step, Run)]
-    words = [
-        [_text(word) for word in command.words]
-        for name, run in runs
-        for command in run.commands
-        if name == f"{plan.recipe}-test" and isinstance(command, Command)
-    ]
-    files = [line[2].removeprefix("/src/") for line in words if line[:2] == ["cp", "-r"]]
-    command = next((line[2] for line in words if line[:2] == ["sh", "-c"]), "")
-    resolved = [run.resolves for name, run in runs if name == "test-requirements" and run.resolves]
-    requirements = [_text(word) for item in resolved for word in item.words]
-    return files, command, [word for word in requirements if not word.startswith(("-", "/"))]
 
 
 def _text(value: Value) -> str:
@@ -129,11 +129,11 @@ def _called(command: str) -> Iterator[str]:
 def _dependencies(folder: Path, programs: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return what a project requires to run; None if its build decides, and may require one of the programs."""
     try:
-        table = tomllib.loads(_read(folder / "pyproject.toml")).get("project")
-    except tomllib.TOMLDecodeError:
+        project = table(_read(folder / "pyproject.toml")).get("project")
+    except ValueError:
         return None
-    if isinstance(table, dict) and "dependencies" not in (table.get("dynamic") or ()):
-        listed = table.get("dependencies", [])
+    if isinstance(project, dict) and "dependencies" not in (project.get("dynamic") or ()):
+        listed = project.get("dependencies", [])
         return tuple(name for item in listed if (name := _name(item))) if isinstance(listed, list) else None
     text = "".join(_read(folder / name) for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
     return None if any(dist in text for dist in programs.values()) else ()
@@ -155,6 +155,6 @@ def _empty_submodules(folder: Path) -> Iterator[str]:
 
 def _read(path: Path) -> str:
     try:
-        return read_plain(path, _LARGEST).decode(errors="replace")
+        return read_plain(path, _LARGEST, follow=True).decode(errors="replace")
     except OSError:
         return ""

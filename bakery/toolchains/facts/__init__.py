@@ -60,12 +60,10 @@ wrong_claims = _reader("gpus", "claims", rows.WrongClaim)
 torch_releases = _reader("torch", "releases", rows.TorchRelease)
 torch_arch_lists = _reader("torch", "arch-lists", rows.TorchArchList)
 jax_releases = _reader("jax", "releases", rows.JaxRelease)
-iree_releases = _reader("iree", "releases", rows.IreeRelease)
-iree_targets = _reader("iree", "targets", rows.IreeTarget)
-iree_refused = _reader("iree", "refused", rows.IreeRefused)
 sccache = _reader("tools", "sccache", rows.Sccache)
 secret_files = _reader("secret_files", "files", rows.SecretFile)
 packages = _reader("packages", "packages", rows.Package)
+standard_headers = _reader("packages", "standard-headers", rows.StandardHeaders)
 _zig = _reader("tools", "zig", rows.Zig)
 _actions = _reader("actions", "actions", rows.Action)
 _runners = _reader("actions", "runners", rows.Runner)
@@ -87,12 +85,6 @@ def number(version: str) -> tuple[int, ...]:
 def cuda_release(version: str) -> rows.CudaRelease | None:
     """Return the row of a release (``12.8`` or ``12.8.1``); None if it is unknown."""
     return next((row for row in cuda_releases() if row.version == minor(version)), None)
-
-
-def iree_requirements(runtime: str) -> str:
-    """Return pip's requirements, with hashes, for a release of iree-base-runtime; empty if it is unknown."""
-    file = files(__package__) / f"iree-runtime-{runtime}.txt"
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 @cache

@@ -17,6 +17,9 @@ from bakery.core.errors import UsageError
 from bakery.toolchains.facts import cuda_releases, gpus, number, renamed_archs
 from bakery.toolchains.facts.rows import CudaRelease, Gpu
 
+ALL = ("all", "all-major")
+"""Words of CMake and nvcc that stand for lists."""
+
 SEPARATORS = re.compile(r"[;,\s]+")
 
 _TORCH = re.compile(r"(?P<major>[1-9][0-9]?)\.(?P<minor>[0-9])(?P<suffix>[af]?)(?P<ptx>\+PTX)?", re.ASCII)
@@ -68,7 +71,7 @@ def parse(text: str) -> tuple[Arch, ...]:
     Raises:
         UsageError: an entry has none of these spellings, or there is no entry.
     """
-    words = [word for word in SEPARATORS.split(text) if word]
+    words = [text.strip()] if _gpu_named(text) else [word for word in SEPARATORS.split(text) if word]
     if not words:
         raise UsageError("the list of architectures is empty", hint="write it as '8.0;9.0+PTX', '80;90' or 'sm_80'")
     archs: dict[str, Arch] = {}
@@ -101,11 +104,68 @@ def _parse_word(word: str) -> Arch | None:
     return Arch(int(match["major"]), int(match["minor"]), match["suffix"], cubin, ptx)
 
 
+_CMAKE_LIST = re.compile(r"[0-9]+[af]?(?:-real|-virtual)?(?:;[0-9]+[af]?(?:-real|-virtual)?|;)*", re.ASCII)
+_CMAKE_OFF = re.compile(r"0|OFF|NO|FALSE|N|IGNORE|(?:.*-)?NOTFOUND", re.IGNORECASE | re.ASCII)
+
+
+def cmake_problems(text: str) -> tuple[str, ...]:
+    """Return why CMake refuses a value of CUDA_ARCHITECTURES, or no GPU is there for it; empty if it takes the value.
+
+    Source: CMake 4.4.5, Modules/Internal/CMakeCUDAArchitecturesValidate.cmake.
+    """
+    if text in ALL or _CMAKE_OFF.fullmatch(text):
+        return ()
+    words = [word for word in SEPARATORS.split(text) if word]
+    archs = [_parse_word(word) for word in words]
+    problems = [_problem(word) for word, arch in zip(words, archs, strict=True) if arch is None and word not in ALL]
+    if problems or not words:
+        return (*problems,) or ("the list is empty",)
+    if not all(archs):
+        return (f"{_shorten(text)!r}: {' and '.join(ALL)} stand alone",)
+    if _CMAKE_LIST.fullmatch(text):
+        return ()
+    spelled = (_in_cmake(word, arch) for word, arch in zip(words, archs, strict=True) if arch)
+    return (f"CMake does not take {_shorten(text)!r}; write {';'.join(dict.fromkeys(spelled))!r}",)
+
+
+def _in_cmake(word: str, arch: Arch) -> str:
+    if _CMAKE.fullmatch(word):
+        return word
+    return arch.number + ("-virtual" if not arch.cubin else "-real" if word.startswith("sm_") else "")
+
+
 def _problem(word: str) -> str:
     if word in _OPEN:
         return f"{word!r} {_OPEN[word]}; name the architectures"
-    near = get_close_matches(word.lower(), _spellings(), n=1)
-    return f"{_shorten(word)!r} is not an architecture" + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
+    what = f"{_shorten(word)!r} is not an architecture"
+    if gpu := _gpu_named(word):
+        return f"{what} but a GPU of capability {gpu.capability}: write {gpu.capability} or {gpu.capability.replace('.', '')}"
+    form = word.lower()
+    # A number that is part of another one, or of a word, is no spelling of it.
+    alike = [
+        item
+        for item in _spellings()
+        if abs(len(item) - len(form)) < 2 <= len(form) and item[0].isdigit() is form[0].isdigit()
+    ]
+    near = get_close_matches(form, alike, n=1)
+    return what + (f"; did you mean {_spellings()[near[0]]!r}?" if near else "")
+
+
+_MAKER = re.compile(r"nvidia|geforce|tesla|quadro|\(.*\)|[\s_-]+")
+_SERIES = re.compile(r"(?:rtx|gtx)?(?P<letter>[a-z]?)(?P<low>[0-9]+)–[a-z]?(?P<high>[0-9]+)(?:ti)?")
+
+
+@cache
+def _gpu_named(text: str) -> Gpu | None:
+    """Return the GPUs that are sold under a name, such as ``RTX 4090`` or ``h100``; None if it is unknown."""
+    named = _MAKER.sub("", text.lower())
+    for gpu in gpus():
+        for name in (_MAKER.sub("", name.lower()) for name in gpu.names):
+            series = _SERIES.fullmatch(name)
+            model = re.fullmatch(rf"(?:rtx|gtx)?{series['letter']}([0-9]{{4}})(?:ti|super)*", named) if series else None
+            if named == name or (series and model and int(series["low"]) <= int(model[1]) <= int(series["high"])):
+                return gpu
+    return None
 
 
 @cache

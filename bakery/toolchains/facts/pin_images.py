@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 import sys
 import tomllib
@@ -17,6 +16,7 @@ from pathlib import Path
 from packaging.utils import parse_wheel_filename
 
 from bakery.core.names import MACHINES
+from wheel_audit.readers import ini_of
 
 FILE = "pinned.toml"
 PINS, PYTHONS = "pinned_docker_images.cfg", "build-platforms.toml"
@@ -32,13 +32,12 @@ _IDENTIFIER = re.compile(r"cp(?P<major>3)(?P<minor>[0-9]+)(?P<free>t?)-(?P<kind>
 
 def text(pins: str, pythons: str, source: str, read: str) -> str:
     """Return the table for the texts of cibuildwheel's files; ValueError for a pin that cannot be read."""
-    parser = configparser.ConfigParser()
-    parser.read_string(pins)
+    tables = ini_of(pins)
     rows = [_HEADER]
     for platform, machine in MACHINES.items():
         if not platform.startswith("linux/"):
             continue
-        for name, pin in parser[machine].items():
+        for name, pin in tables[machine].items():
             match = _PIN.match(pin)
             if match is None:
                 raise ValueError(f"{PINS}: {machine}: {name} is no image with a digest and a tag: {pin}")

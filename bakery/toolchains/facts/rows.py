@@ -84,6 +84,20 @@ class Package(Row):
     requirement: str = ""
 
 
+class StandardHeaders(Row):
+    """Headers of a language's standard, which come with the compiler.
+
+    Attributes:
+        gcc: the first major of GCC that has them; 0 for every one of today, None if no known one has them.
+    """
+
+    source: str = "GCC's release notes and the list of libstdc++'s status; the headers of GCC 12"
+    read: str = "2026-11-25"
+    standard: str
+    gcc: int | None = None
+    names: tuple[str, ...]
+
+
 class RenamedArch(Row):
     """An architecture that has another name from a release on."""
 
@@ -340,40 +354,3 @@ class DiskSize(Row):
 
     what: str
     gb: int
-
-
-class IreeRelease(Row):
-    """A release of IREE's compiler, the default first; ``runtime`` is the oldest runtime known to load its modules."""
-
-    version: str
-    runtime: str
-
-
-class IreeTarget(Row):
-    """Devices that IREE's compiler compiles for with the same flags.
-
-    Attributes:
-        names: the part after ``BACKEND:``; an empty text for the backend alone. It replaces ``{}`` in flags.
-        prefix: the start of each name, which flags omit.
-        architecture: the architecture in records, if it is not the name.
-        machine: the machine of CPU code.
-        device: the argument of ``iree-run-module --device=``.
-        is_local: the result depends on the machine that compiles.
-    """
-
-    backend: str
-    names: tuple[str, ...]
-    flags: tuple[str, ...]
-    device: str
-    prefix: str = ""
-    architecture: str = ""
-    machine: str = ""
-    is_local: bool = False
-
-
-class IreeRefused(Row):
-    """Target names that look valid and are refused."""
-
-    names: tuple[str, ...]
-    why: str
-    instead: tuple[str, ...]

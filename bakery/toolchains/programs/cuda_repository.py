@@ -17,8 +17,17 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 import urllib.error
-import urllib.request
+
+if not __package__:
+    # Bakery's programs are in one folder, and nothing else of it is imported.
+    __package__ = "programs"
+    folder = types.ModuleType(__package__)
+    folder.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+    sys.modules[__package__] = folder
+
+from .packages import download
 
 KEYS = ("D42D0685.pub", "CDF6BA43.pub", "3bf863cc.pub", "8793F200.pub", "1940C73E.pub")
 """Names of NVIDIA's keys: RHEL 8 and 9, RHEL 10, Debian 12 and Ubuntu, Debian 13, Fedora 43 (README of
@@ -27,7 +36,7 @@ NVIDIA/cuda-repo-management and the repositories' own files, read 2026-11-21).""
 KEY_FILES = {"deb": "/usr/share/keyrings/bakery-cuda.asc", "rpm": "/etc/pki/rpm-gpg/RPM-GPG-KEY-bakery-cuda"}
 LISTS = {"deb": "/etc/apt/sources.list.d/bakery-cuda.list", "rpm": "/etc/yum.repos.d/bakery-cuda.repo"}
 
-LARGEST_KEY = 1 << 20
+LARGEST_KEY, KEY_S = 1 << 20, 120
 PUBLIC_KEY = 6
 PACKETS = (2, PUBLIC_KEY, 13, 14, 17)
 """What a file with a public key holds: signatures, keys, user IDs, subkeys, images of users."""
@@ -140,9 +149,8 @@ def fetched_key(address: str) -> bytes:
     reason = ""
     for name in KEYS:
         try:
-            with urllib.request.urlopen(address + "/" + name, timeout=60) as reply:
-                return bytes(reply.read(LARGEST_KEY))
-        except (OSError, ValueError) as error:
+            return download.content(address + "/" + name, LARGEST_KEY, KEY_S)[0]
+        except download.FAILURES as error:
             reason = str(error)
             # A server that does not answer has no other key, either.
             if not isinstance(error, urllib.error.HTTPError) and not address.startswith("file:"):

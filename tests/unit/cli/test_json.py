@@ -60,6 +60,7 @@ def test_every_command_with_a_table_has_json() -> None:
         (["plan", "--explain"], "recipes"),
         (["rules"], "rules"),
         (["explain", "cuda-unknown-arch"], "why"),
+        (["explain", "lfs-pointer"], "fix"),
         (["gpus", "8.0"], "version"),
         (["wheel", "--shard", "3/3"], "runs"),
     ],

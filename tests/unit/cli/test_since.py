@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.cli.recipes import narrow, plans
+from bakery.runs.lock.model import VERSION
+from bakery.runs.options import Options
 
 RECIPE = """\
 name = "demo"
@@ -77,10 +79,6 @@ def recipe(old: str, new: str) -> Change:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (write("docs/index.md", "other"), "documentation"),
-        (write("NOTES.md", "other"), "documentation"),
-        (write("docs/new.md", "other"), "documentation"),
-        (write(".github/workflows/x.yml", "a: 1"), "documentation"),
         (write("../other/main.py", "x"), "outside the project"),
         (write("dist/demo-1.0-py3-none-any.whl", "x"), "never in the build context"),
         (write("src/demo/__pycache__/a.pyc", "x"), "never in the build context"),
@@ -105,6 +103,12 @@ def test_harmless_changes(project: Path, change: Change, why: str) -> None:
         write("src/demo/data.md", "other"),
         write("README.md", "other"),
         write("LICENSE", "terms"),
+        # A build can read any file that it is sent, and backends read some that nothing names.
+        write("LICENSE.md", "terms"),
+        write("docs/__init__.py", ""),
+        write("docs/version.txt", "2"),
+        write("NOTES.md", "other"),
+        write(".gitignore", "*.bin"),
         lambda root: (root / "src/demo/data.md").unlink(),
         write("pyproject.toml", '[project]\nname = "demo"\nreadme = "README.md"\nversion = "2"\n'),
         recipe('LEVEL = "1"', 'LEVEL = "2"'),
@@ -113,6 +117,73 @@ def test_harmless_changes(project: Path, change: Change, why: str) -> None:
 def test_changes_that_touch_every_cell(project: Path, change: Change) -> None:
     change(project)
     assert planned() == (["cp311", "cp313"], {})
+
+
+def test_what_the_recipe_ignores_is_read_by_no_build(project: Path) -> None:
+    recipe('name = "demo"', 'name = "demo"\nsource.ignore = ["docs", "*.md", "!README.md"]')(project)
+    git(project, "commit", "-am", "no documentation")
+    for name in ("docs/index.md", "NOTES.md"):
+        (project / name).write_text("other")
+    assert planned()[0] == []
+    (project / "README.md").write_text("other")
+    assert planned()[0] == ["cp311", "cp313"]
+
+
+def test_wheels_in_any_output_folder_are_no_change(project: Path) -> None:
+    for folder in ("out 2", "older"):
+        (project / folder / ".provenance").mkdir(parents=True)
+        (project / folder / "demo-1.0-py3-none-any.whl").write_text("x")
+    (project / "out 2" / "notes.txt").write_text("x")
+    options = Options(("wheel",), output=project / "out 2")
+    selected, _ = narrow(plans(None, None), None, None, (), None, "HEAD", options=options)
+    assert selected == []
+
+
+IMAGE = "debian:bookworm-slim"
+LOCK = """\
+version = 3
+recipe = "demo"
+[images]
+"debian:bookworm-slim" = {{ "linux/amd64" = "sha256:{image}" }}
+[sources]
+[suites]
+[files]
+"a-1-py3-none-any.whl" = {{ name = "a", version = "1", sha256 = "{a}" }}
+"b-1-py3-none-any.whl" = {{ name = "b", version = "1", sha256 = "{b}" }}
+[[packages]]
+place = "builder"
+cells = ["cp311"]
+requirements = ["a"]
+files = ["a-1-py3-none-any.whl"]
+[[packages]]
+place = "builder"
+cells = ["cp313"]
+requirements = ["b"]
+files = ["b-1-py3-none-any.whl"]
+"""
+
+
+def lock(project: Path, **digests: str) -> None:
+    values = dict.fromkeys(("image", "a", "b"), "0" * 64) | digests
+    (project / "bakery.lock").write_text(LOCK.format(**values).replace("version = 3", f"version = {VERSION}", 1))
+
+
+def test_cells_with_other_locked_materials_are_built(project: Path) -> None:
+    lock(project)
+    assert planned()[0] == ["cp311", "cp313"]
+    git(project, "add", "-A")
+    git(project, "commit", "-m", "locked")
+    assert planned()[0] == []
+    lock(project, b="1" * 64)
+    cells, left = planned()
+    assert (cells, set(left)) == (["cp313"], {"cp311"})
+    lock(project, image="1" * 64)
+    ((_, plan),) = plans(None, None)
+    assert planned()[0] == [cell.id for cell in plan.cells if IMAGE in [image.ref for image in cell.images]] != []
+    (project / "bakery.lock").write_text("no lock")
+    assert planned()[0] == ["cp311", "cp313"]
+    (project / "bakery.lock").unlink()
+    assert planned()[0] == ["cp311", "cp313"]
 
 
 def test_a_new_python_is_the_only_cell(project: Path) -> None:

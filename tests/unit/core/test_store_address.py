@@ -26,7 +26,13 @@ def test_addresses(text: str, expected: tuple[object, ...]) -> None:
     scheme, host, port, path, user, bucket, region, secure = expected
     place = parse_place(text)
     assert isinstance(place, StoreAddress)
-    assert (place.text, place.scheme, place.host, place.port, place.path) == (text, scheme, host, port, path)
+    assert (
+        place.text.replace("//", f"//{user}@" if user else "//"),
+        place.scheme,
+        place.host,
+        place.port,
+        place.path,
+    ) == (text, scheme, host, port, path)
     assert (place.user, place.bucket, place.region, place.secure) == (user, bucket, region, secure)
 
 
@@ -40,16 +46,21 @@ def test_everything_else_is_a_folder(text: str) -> None:
     [
         ("ftp://h/p", "its scheme is 'ftp'"),
         ("redis://user:hidden@h", "it has a password"),
-        ("redis://h:port", "Port could not be cast"),
+        ("redis://h:port", "its port, or what"),
         ("redis://h/name", "does not begin with the number of a database"),
         ("redis://", "it has no host"),
         ("redis://h?db=1", "unknown part 'db'"),
         ("https://h/a#b", "unknown part 'b'"),
+        ("redis://u:hidden/2@h", "its port, or what"),
+        ("redis://u:2/hidden@h", "characters that it must not have"),
+        ("https://u:1?x=hidden@h", "unknown part 'x'"),
+        ("https://to#hidden@h", "its port, or what"),
         ("https://h/a b", "characters that it must not have"),
         ("https://h/' || true || '", "characters that it must not have"),
         ("s3://b", "it has no region"),
         ("s3://b?endpoint=ftp://h", "its endpoint is"),
-        ("s3://b?endpoint=https://u:p@h", "its endpoint is"),
+        ("s3://b?endpoint=https://u:hidden@h", "its endpoint is"),
+        ("s3://b?endpoint=https://u:hidden/2@h", "its endpoint has"),
         ("s3://b?acl=public", "unknown part 'acl'"),
     ],
 )
@@ -58,7 +69,7 @@ def test_malformed_addresses(text: str, reason: str) -> None:
         parse_place(text)
     assert reason in caught.value.message
     assert caught.value.hint
-    assert "hidden" not in str(caught.value)
+    assert "hidden" not in f"{caught.value.message} {caught.value.hint}"
 
 
 def place(text: str) -> StoreAddress:
@@ -76,3 +87,21 @@ def test_credentials() -> None:
     assert credentials(place("s3://b?region=r"), amazon) == Credentials("id", "key", "token")
     assert credentials(place("s3://b?region=r"), {**own, **amazon}) == Credentials("me", "hidden")
     assert "hidden" not in repr(Credentials("me", "hidden"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_break_at_the_end_of_a_password_is_none_of_it(end: str) -> None:
+    place = parse_place("https://cache.example/x")
+    assert isinstance(place, StoreAddress)
+    assert credentials(place, {"BAKERY_COMPILER_CACHE_PASSWORD": f"canary{end}"}) == Credentials("", "canary")
+
+
+@pytest.mark.parametrize("name", ["BAKERY_COMPILER_CACHE_PASSWORD", "BAKERY_COMPILER_CACHE_USER", "AWS_SESSION_TOKEN"])
+@pytest.mark.parametrize("value", ["can\nary", "\x1b[2Jcanary", "can\0ary", "can\x7fary"])
+def test_a_password_with_control_characters_is_refused_and_not_shown(name: str, value: str) -> None:
+    place = parse_place("s3://bucket?region=r" if name.startswith("AWS") else "https://cache.example/x")
+    assert isinstance(place, StoreAddress)
+    with pytest.raises(UsageError) as raised:
+        credentials(place, {name: value})
+    assert name in raised.value.message
+    assert "ary" not in raised.value.message + raised.value.hint

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bakery.cli.engine import find_or_start
 from bakery.core.errors import EngineError, UnavailableError
 from bakery.engine import debian_packages, debian_rootfs, discover, host, oci_archive, private_engine
 from bakery.engine.client import parse_buildx_version
@@ -274,6 +275,48 @@ def test_find_refuses_and_says_why(environ: dict[str, str], tmp_path: Path, buil
         discover.find(environ | {"PATH": f"{tmp_path}:/bin"})
     assert "wheel-bakery engine up" in caught.value.hint
     assert any(reason in line for line in caught.value.details)
+
+
+@pytest.mark.parametrize(
+    ("variables", "context", "said"),
+    [
+        ({"DOCKER_HOST": "tcp://127.0.0.1:1"}, "", "DOCKER_HOST is tcp://127.0.0.1:1"),
+        ({"DOCKER_CONTEXT": "far"}, "", "DOCKER_CONTEXT is far"),
+        ({}, "far", "the current docker context is far"),
+        ({}, "default", ""),
+        ({"DOCKER_HOST": ""}, "", ""),
+    ],
+)
+def test_no_other_engine_takes_the_place_of_a_chosen_one(
+    environ: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    context: str,
+    said: str,
+) -> None:
+    """The private engine runs, and the client reaches no other."""
+    prefix = tmp_path / "prefix"
+    prefix.mkdir()
+    (prefix / "packages.json").write_text('{"docker-buildx_0.29.1+ds1-4_amd64.deb": "0"}')
+    paths = engine_paths(environ)
+    running = RunningEngine(1, f"unix://{paths.socket}", "28.5.2", Prefix(prefix), paths)
+    monkeypatch.setattr(private_engine, "status", lambda _: running)
+    (tmp_path / ".docker").mkdir()
+    (tmp_path / ".docker" / "config.json").write_text(json.dumps({"currentContext": context}))
+    (tmp_path / "docker").write_text("#!/bin/sh\necho 'Cannot connect' >&2; exit 1\n")
+    (tmp_path / "docker").chmod(0o755)
+    given = environ | variables | {"PATH": f"{tmp_path}:/bin"}
+    if not said:
+        assert discover.find(given).source == "private"
+        return
+    for find in (discover.find, find_or_start):
+        with pytest.raises(EngineError) as caught:
+            find(given)
+        assert caught.value.message == f"{said}, and it cannot bake"
+        assert caught.value.details == ("Cannot connect",)
+    # The variables of `engine env`.
+    assert discover.find(given | {"DOCKER_HOST": running.host, "DOCKER_CONTEXT": ""}).source == "private"
 
 
 def test_find_without_a_client(environ: dict[str, str], tmp_path: Path) -> None:

@@ -7,15 +7,17 @@ import email.message
 import io
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 import pytest
+from hostile_servers import FAST, SLOW, serving
 from packaging.version import Version
 from pip._internal import configuration
+from sample import sampled
 
 from bakery.core.errors import UnavailableError
 from bakery.engine import package_index
@@ -28,24 +30,8 @@ PLACE = Index("https://index.test/simple", {})
 JSON = "application/vnd.pypi.simple.v1+json"
 
 
-class Reply:
-    """What urlopen returns."""
-
-    def __init__(self, body: bytes, kind: str) -> None:
-        self.body = body
-        self.headers = email.message.Message()
-        self.headers["Content-Type"] = kind
-
-    def read(self) -> bytes:
-        return self.body
-
-    def __enter__(self) -> Reply:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
+Reply = tuple[str, bytes]
+"""The media type and the content of a page."""
 
 
 class Web:
@@ -55,7 +41,7 @@ class Web:
         self.pages: dict[str, Reply | Exception] = {}
         self.asked: list[urllib.request.Request] = []
 
-    def open(self, request: urllib.request.Request, timeout: float, context: object = None) -> Reply:
+    def fetch(self, request: urllib.request.Request, *, most: int, seconds: float, tls: object = None) -> Reply:
         self.asked.append(request)
         page = self.pages.get(request.full_url.rstrip("/").rpartition("/")[2])
         if page is None:
@@ -66,13 +52,13 @@ class Web:
 
     def offer(self, name: str, *files: str) -> None:
         body = json.dumps({"files": [{"filename": file} for file in files]})
-        self.pages[name] = Reply(body.encode(), JSON)
+        self.pages[name] = JSON, body.encode()
 
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Web:
     found = Web()
-    monkeypatch.setattr(urllib.request, "urlopen", found.open)
+    monkeypatch.setattr(package_index, "fetch", found.fetch)
     return found
 
 
@@ -96,7 +82,7 @@ def test_json_page(web: Web) -> None:
 def test_html_page(web: Web) -> None:
     page = b"""<html><a>no address</a><a href="../../d/demo-1.0%2Bcu128-py3-none-any.whl#sha256=00">x</a>
     <a href="https://files.test/demo_pkg-2.0rc1.tar.gz?x=1#sha256=00">y</a><a href="demo-broken.tar.gz">z</a></html>"""
-    web.pages["demo-pkg"] = Reply(page, "text/html; charset=utf-8")
+    web.pages["demo-pkg"] = "text/html", page
     assert find("demo_pkg") == ["1.0+cu128", "2.0rc1"]
 
 
@@ -106,7 +92,7 @@ def test_unknown_name_has_no_releases(web: Web) -> None:
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"files": 1}', b'{"files": [{}]}', b"\xff"])
 def test_a_broken_answer_is_no_traceback(web: Web, body: bytes) -> None:
-    web.pages["demo"] = Reply(body, JSON)
+    web.pages["demo"] = JSON, body
     with pytest.raises(UnavailableError, match="cannot reach the package index for demo"):
         find("demo")
 
@@ -120,6 +106,55 @@ def test_credentials_go_into_a_header_and_nowhere_else(web: Web) -> None:
     wanted = base64.b64encode(b"me:p@ss").decode()
     assert request.unredirected_hdrs == {"Authorization": f"Basic {wanted}"}
     assert place.address == "https://index.test:8443/simple/"
+
+
+@pytest.mark.parametrize("name", sampled([*FAST, *SLOW], 6))
+def test_no_index_holds_a_command(name: str) -> None:
+    """Most of these took all memory, or did not end: `coverage`, `doctor`, and each bake asks an index."""
+    began = time.monotonic()
+    with serving(name) as (port, _):
+        place = Index(f"http://127.0.0.1:{port}/simple", {})
+        with pytest.raises(UnavailableError):
+            package_index.files_of(place, "demo", ca_bundle="", timeout_s=0.5)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("<![<![<![" * 1000 + '<a href="demo-1.0.tar.gz">x</a>', ["demo-1.0.tar.gz"]),
+        ("<!--<a " * 100_000, []),
+        ("<a href=" * 100_000, ["<a"] * 99_999),
+        ("<a href='" + "x" * 3_000_000, []),
+        ("<a " + "&" * 3_000_000 + " href=a/demo-1.0.tar.gz>", []),
+        ("<A title='1' HREF='x/demo-1.0&#46;tar.gz#sha256=1'>", ["demo-1.0.tar.gz"]),
+    ],
+)
+def test_hostile_pages(page: str, names: list[str]) -> None:
+    began = time.process_time()
+    assert package_index.names_on("text/html", page.encode()) == names
+    assert time.process_time() - began < 2
+
+
+def test_a_page_lists_a_limited_number_of_files() -> None:
+    page = json.dumps({"files": [{"filename": "a"}] * 200_001}).encode()
+    with pytest.raises(ValueError, match="more than 200,000 files"):
+        package_index.names_on("application/vnd.pypi.simple.v1+json", page)
+
+
+def test_a_page_has_a_limited_number_of_links_whatever_they_lead_to() -> None:
+    """Eight million of them took ten seconds and 560 MB."""
+    with pytest.raises(ValueError, match="more than 200,000 files"):
+        package_index.names_on("text/html", b"<a " * 200_001)
+
+
+def test_a_token_in_the_path_of_an_index_is_sent_and_not_shown(web: Web) -> None:
+    web.offer("demo", "demo-1.0.tar.gz")
+    place = Index("https://index.test/AbCd1234EfGh5678/simple/", {})
+    assert find("demo", place=place) == ["1.0"]
+    (request,) = web.asked
+    assert request.full_url == "https://index.test/AbCd1234EfGh5678/simple/demo/"
+    assert place.address == "https://index.test/***/simple/"
 
 
 def test_nearest_versions() -> None:
@@ -308,3 +343,20 @@ def test_a_broken_configuration_is_no_traceback(settings: Settings) -> None:
     with pytest.raises(UnavailableError, match="pip's configuration cannot be read") as caught:
         settings(user="index-url = before any section\n")
     assert "user.conf" in caught.value.details[0]
+    # pip shows the line.
+    with pytest.raises(UnavailableError, match="pip's configuration cannot be read") as caught:
+        settings(user="index-url = https://me:hunter2@index.test/simple\n")
+    assert "hunter2" not in str(caught.value.details)
+    assert "https://index.test/simple" in caught.value.details[0]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://me:hunter2#x@h/simple", "https://me:x/hunter2@h/simple", "https://me:hunter2@[h/simple"]
+)
+@pytest.mark.parametrize("key", ["index-url", "extra-index-url"])
+def test_a_malformed_address_is_refused_and_not_shown(settings: Settings, url: str, key: str) -> None:
+    with pytest.raises(UnavailableError, match="malformed") as caught:
+        settings(user=f"[global]\n{key} = {url}\n")
+    assert "hunter2" not in f"{caught.value.message} {caught.value.hint} {caught.value.details}"
+    with pytest.raises(UnavailableError, match="malformed"):
+        Index(url, {})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bakery.core.errors import RecipeError, UsageError
-from bakery.engine import nodes
+from bakery.core.errors import RecipeError, UnavailableError, UsageError
+from bakery.engine import nodes, oci_layouts
 from bakery.engine.builder_config import nodes_of, require_nodes
 from bakery.engine.nodes import Node, NodeStatus, Watch, create_arguments, native_first
 from bakery.recipe.load import load
@@ -219,3 +220,26 @@ def test_node_that_is_doubted_is_queried_at_once(watch: Callable[[list[str]], Wa
     assert not own.doubts("x")
     own.doubt("x")
     assert turned(own, 2) == {"x": "dead"}
+
+
+def layout(folder: Path, *items: object) -> Path:
+    (folder / "blobs" / "sha256").mkdir(parents=True)
+    for path in (folder / "index.json", folder / "blobs" / "sha256" / ("0" * 64)):
+        path.write_text(json.dumps({"manifests": items}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"mediaType": "application/vnd.oci.image.index.v1+json", "digest": "sha256:" + "0" * 64}] * 2,
+        [{"mediaType": "application/vnd.oci.image.index.v1+json", "digest": "../../../../etc/passwd"}],
+        [{"digest": "sha256:" + "0" * 64, "platform": {"os": "x"}}] * 1001,
+        [1],
+        [{"digest": []}],
+    ],
+)
+def test_an_index_without_end_is_no_layout(tmp_path: Path, items: list[object]) -> None:
+    """One that names itself was read for ever."""
+    with pytest.raises(UnavailableError, match="image"):
+        oci_layouts._manifest(layout(tmp_path / "l", *items), "linux/amd64")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.run_folders import state_folder
 from bakery.core.errors import OutputError, UsageError
+from bakery.runs.run_folders import state_folder
 
 
 @pytest.fixture

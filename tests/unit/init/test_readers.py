@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import subprocess
+import json
 import sys
 from pathlib import Path
 
 import pytest
-from init_projects import BAKE_FILE, write_project
+from init_projects import BAKE_FILE, TORCH, write_project
+from repositories import commit, git
 
 from bakery.init.bases import BaseChoice, base_choice
 from bakery.init.findings import read_toml, requirement_name
 from bakery.init.make import make_recipe
 from bakery.init.project import candidates, read_project
-from bakery.init.read_bake_file import read_bake_file
+from bakery.init.read_bake_file import BakeFile, read_bake_file
 from bakery.init.read_cibuildwheel import Cibuildwheel, read_cibuildwheel
 from bakery.init.read_native import read_cmake, read_sources
 from bakery.init.read_setup_py import read_setup_py
+from bakery.init.read_tests import NoSuchListError, listed_requirements
 from bakery.init.tree import scan
-from bakery.init.write import find_target
+from bakery.init.write import Entry, find_target
+from bakery.plan.values import substitute
 
 DEBIAN = base_choice("debian")
 
@@ -91,7 +94,33 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
     [
         ("environment = \"A=1 B='x y'\"", "builder.environment", {"A": "1", "B": "x y"}),
         ('config-settings = "a=b c=d"', "wheel.config-settings", {"a": "b", "c": "d"}),
+        (
+            'config-settings = "setup-args=-Da setup-args=-Db c=d"',
+            "wheel.config-settings",
+            {"setup-args": ["-Da", "-Db"], "c": "d"},
+        ),
+        (
+            'config-settings = { compile-args = ["-v", "-j2"], a = "b" }',
+            "wheel.config-settings",
+            {"compile-args": ["-v", "-j2"], "a": "b"},
+        ),
         ('build-frontend = "uv"', "wheel.frontend", "uv"),
+        (
+            'repair-wheel-command = "auditwheel -v repair --exclude a.so.1 -w {dest_dir} {wheel}"',
+            "wheel.repair",
+            {"exclude": ["a.so.1"]},
+        ),
+        (
+            'repair-wheel-command = "python -m auditwheel repair --plat manylinux_2_28_x86_64 --strip -w {dest_dir} {wheel}"',
+            "wheel.repair",
+            {"plat": "manylinux_2_28", "strip": True},
+        ),
+        (
+            'repair-wheel-command = "auditwheel repair --plat $AUDITWHEEL_PLAT --exclude /opt/x/lib/liba.so.* '
+            '--exclude=$ROOT/libb.so {wheel}"',
+            "wheel.repair",
+            {"exclude": ["liba.so.*", "libb.so"]},
+        ),
         ('repair-wheel-command = ""', "wheel.repair", False),
         (
             'repair-wheel-command = "auditwheel repair --exclude=a.so -w {dest_dir} {wheel}"',
@@ -131,7 +160,8 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
     [
         ('environment = { A = "$(date)" }', "the shell or pip would evaluate A"),
         ('environment = "A=\'"', "it cannot be read"),
-        ('config-settings = { a = ["b", "c"] }', "a recipe takes one text for each setting"),
+        ("config-settings = { a = [1] }", "a recipe takes texts and lists of texts, without ${…}: a"),
+        ('config-settings = { a = "${HOME}" }', "a recipe takes texts and lists of texts, without ${…}: a"),
         ('build-frontend = { name = "build", args = ["-v"] }', "a recipe has build and uv, without arguments"),
         ('repair-wheel-command = "my-repair {wheel}"', "a command other than auditwheel repair"),
         ('before-all = "yum install -y libown-devel"', "packages of another distribution"),
@@ -158,6 +188,133 @@ def test_other_settings_are_listed(tmp_path: Path, settings: str, reason: str) -
     (line,) = found.rest
     assert line.what.startswith("tool.cibuildwheel.")
     assert line.reason.startswith(reason)
+
+
+def test_a_script_that_repairs_is_read_for_its_auditwheel(tmp_path: Path) -> None:
+    script = "set -e\n# auditwheel repair --exclude no.so\nauditwheel -v repair \\\n  --exclude liba.so.1 -w $2 $1\n"
+    settings = 'repair-wheel-command = "bash {project}/ci/fix.sh {wheel} {dest_dir} && abi3audit --strict {wheel}"'
+    found = cibuildwheel(tmp_path, settings, **{"ci/fix.sh": script})
+    assert found.values["wheel.repair"][0] == {"exclude": ["liba.so.1"]}
+    (line,) = found.rest
+    assert "ci/fix.sh but its calls of auditwheel; abi3audit --strict {wheel}" in line.reason
+
+
+def test_parts_of_a_repair_are_named(tmp_path: Path) -> None:
+    settings = (
+        'repair-wheel-command = "LD_LIBRARY_PATH=/x auditwheel repair --only-plat --lib-sdir .x --exclude a.so {wheel}"'
+    )
+    found = cibuildwheel(tmp_path, settings)
+    assert found.values["wheel.repair"][0] == {"exclude": ["a.so"]}
+    assert found.rest[0].reason.endswith("LD_LIBRARY_PATH=/x; --only-plat; --lib-sdir .x")
+
+
+def test_groups_that_include_others_and_extras_of_the_project_itself(tmp_path: Path) -> None:
+    text = """[project]
+name = "My.Demo"
+[project.optional-dependencies]
+test = ["pytest", "my-demo[Fast, io]"]
+fast = ["numpy"]
+io = ["h5py>=3"]
+loop = ["my-demo[loop]"]
+[dependency-groups]
+tests = [{ include-group = "base" }, "hypothesis"]
+base = ["attrs"]
+"""
+    data = read_toml(scan(write_project(tmp_path, {"pyproject.toml": text})), "pyproject.toml")
+    assert data
+    assert listed_requirements(data, "extra", ["Test"]) == ["pytest", "numpy", "h5py>=3"]
+    assert listed_requirements(data, "group", ["tests"]) == ["attrs", "hypothesis"]
+    assert listed_requirements(data, "extra", ["loop", "io", "IO"]) == ["h5py>=3"]
+    with pytest.raises(NoSuchListError, match="no such"):
+        listed_requirements(data, "group", ["none"])
+
+
+@pytest.mark.parametrize("command", ["x|auditwheel repair", "auditwheel repair-x", "auditwheel 'a", "auditwheel -x"])
+def test_what_only_looks_like_a_call_of_auditwheel(command: str, tmp_path: Path) -> None:
+    found = cibuildwheel(tmp_path, f'repair-wheel-command = "{command}"')
+    assert "wheel.repair" not in found.values or found.rest
+
+
+DEMO = '[project]\nname = "wavy"\n'
+TEST_EXTRA = '[project.optional-dependencies]\ntest = ["pytest>=8", "numpy", "x @ https://example.org/x.zip"]\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "sent", "requirements"),
+    [
+        ({"tests/test_a.py": "def test_x(): pass\n"}, "pytest tests", ["tests"], ["pytest"]),
+        ({"test/a_test.py": "import unittest\n"}, "python -m unittest discover -s test", ["test"], []),
+        (
+            {"pyproject.toml": DEMO + TEST_EXTRA, "tests/test_a.py": ""},
+            "pytest tests",
+            ["tests"],
+            ["pytest>=8", "numpy"],
+        ),
+        (
+            {
+                "pyproject.toml": DEMO + '[dependency-groups]\ndev = ["ruff", "pytest-xdist", "pytest"]\n',
+                "tests/test_a.py": "",
+            },
+            "pytest tests",
+            ["tests"],
+            ["pytest-xdist", "pytest"],
+        ),
+        (
+            {
+                "pyproject.toml": DEMO + '[tool.pytest.ini_options]\ntestpaths = ["./checks/unit", "gone"]\n',
+                "checks/unit/test_a.py": "",
+                "conftest.py": "",
+            },
+            "pytest checks/unit",
+            ["checks", "pyproject.toml", "conftest.py"],
+            ["pytest"],
+        ),
+        (
+            {"pytest.ini": "[pytest]\ntestpaths = t1 t2\n", "t1/test_a.py": "", "t2/test_b.py": ""},
+            "pytest t1 t2",
+            ["t1", "t2", "pytest.ini"],
+            ["pytest"],
+        ),
+        (
+            {"setup.cfg": "[tool:pytest]\naddopts = -q\n", "tests/test_a.py": ""},
+            "pytest tests",
+            ["tests", "setup.cfg"],
+            ["pytest"],
+        ),
+        ({"tests/helper.py": ""}, None, [], []),
+        ({"src/wavy/tests/test_a.py": ""}, None, [], []),
+    ],
+)
+def test_tests_of_the_project(
+    tmp_path: Path, files: dict[str, str], command: str | None, sent: list[str], requirements: list[str]
+) -> None:
+    tree = scan(write_project(tmp_path, {"pyproject.toml": DEMO, "wavy/__init__.py": "", **files}))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    test = made.plan.cibuildwheel
+    assert made.draft.entries.get("test.command", Entry("", "", None)).value == command
+    assert (list(test.test_files), [substitute(item, {}) for item in test.test_requirements]) == (sent, requirements)
+
+
+def test_tests_that_are_not_taken_are_named(tmp_path: Path) -> None:
+    settings = '[tool.pytest.ini_options]\ntestpaths = ["src/wavy/tests", "gone"]\n'
+    files = {"pyproject.toml": DEMO + TEST_EXTRA + settings, "src/wavy/__init__.py": "", "src/wavy/tests/test_a.py": ""}
+    found = read_project(scan(write_project(tmp_path, files)), "").tests
+    assert found
+    assert not found.command
+    assert [line.what.partition(" (")[0] for line in found.rest] == [
+        "testpaths: src/wavy/tests",
+        "testpaths: gone",
+        "x @ https://example.org/x.zip of extra test",
+        "test requirements",
+    ]
+    assert "pytest --pyargs wavy" in found.rest[0].reason
+
+
+def test_tests_that_may_need_a_gpu_are_named(tmp_path: Path) -> None:
+    tree = scan(write_project(tmp_path, {**TORCH, "tests/test_a.py": "import pytest\n"}))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    assert "test.command" not in made.draft.entries
+    assert ("the tests (tests/test_a.py)", "they may need a GPU; see test.gpu") in made.draft.rest
 
 
 def test_what_a_lost_preparation_made_is_not_used(tmp_path: Path) -> None:
@@ -249,6 +406,83 @@ def test_a_bake_file_that_cannot_be_read(tmp_path: Path, text: str, reason: str)
     assert found.rest == [("docker-bake.hcl", reason)]
 
 
+BAKE = """\
+variable CUDA_VERSION {
+  default = "12.8.0"
+}
+PYTHONS = ["3.11", "3.12"]
+target wheel {
+  args = { TORCH_VERSION = "2.8.0", CUDA_VERSION = CUDA_VERSION, FLAVOUR = "a", PY_VERSION = "${PYTHONS}" }
+  platforms = ["linux/amd64", "darwin/arm64", "linux/riscv64"]
+}
+group default { targets = ["wheel"] }
+"""
+AXES = {"cuda": ("12.8.0",), "torch": ("2.8.0",), "python": ("3.11", "3.12")}
+
+
+def bake_file(tmp_path: Path, files: dict[str, str]) -> BakeFile:
+    found = read_bake_file(scan(write_project(tmp_path, files)))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", ["docker-bake.hcl", "docker/docker-bake.hcl", "ci/docker-bake.override.hcl"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_labels_without_quotes_and_args(tmp_path: Path, name: str, start: str) -> None:
+    found = bake_file(tmp_path, {name: start + BAKE})
+    assert {axis: values for axis, (values, _) in found.axes.items()} == AXES
+    assert {axis: str(place) for axis, (_, place) in found.axes.items()} == {
+        "cuda": f"{name}:1",
+        "torch": f"{name}:5",
+        "python": f"{name}:4",
+    }
+    assert found.platforms == (("linux/amd64",), (name, 5))
+    assert [(line.what, line.reason) for line in found.rest] == [
+        (f"target wheel, args FLAVOUR ({name})",
+         "no step of the recipe uses it; add what needs it to builder.environment"),
+        (f"target wheel, platforms darwin/arm64, linux/riscv64 ({name})", "the recipe builds for Linux on amd64 and arm64"),
+        (f"group default ({name})", "Bakery generates its own"),
+    ]  # fmt: skip
+
+
+def test_a_bake_file_in_json(tmp_path: Path) -> None:
+    document = {
+        "variable": {"CUDA_VERSION": {"default": "12.8.0"}, "PYTHONS": {"default": ["3.11", "3.12"]}},
+        "target": {"wheel": {"args": {"TORCH_VERSION": "2.8.0", "PYTHON_VERSION": "${PYTHONS}"}}},
+    }
+    found = bake_file(tmp_path, {"docker-bake.json": json.dumps(document)})
+    assert {axis: values for axis, (values, _) in found.axes.items()} == AXES
+    assert str(found.axes["cuda"][1]) == "docker-bake.json:1"
+    found = bake_file(tmp_path, {"docker-bake.json": "{"})
+    assert found.rest == [("docker-bake.json", "it is no JSON that can be read")]
+
+
+def test_an_override_replaces_what_the_bake_file_says(tmp_path: Path) -> None:
+    override = 'variable "CUDA_VERSION" { default = "13.0.3" }\ntarget "wheel" { platforms = ["linux/arm64"] }\n'
+    found = bake_file(tmp_path, {"docker-bake.hcl": BAKE, "docker-bake.override.hcl": override})
+    assert {axis: values for axis, (values, _) in found.axes.items()} == AXES | {"cuda": ("13.0.3",)}
+    assert found.platforms == (("linux/arm64",), ("docker-bake.override.hcl", 2))
+
+
+def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    names = ("compose.yaml", "docker-compose.dev.yml", "images/docker-bake.hcl", "tools/bake.hcl", "app.bake.json")
+    left_out = ("bake/own.hcl", "third_party/docker-bake.hcl", "main.hcl", "a/b/c/docker-bake.hcl", "bakery.json")
+    found = bake_file(tmp_path, {"docker-bake.hcl": "", **dict.fromkeys((*names, *left_out), "")})
+    said = {line.what: line.reason for line in found.rest}
+    assert sorted(said) == sorted(names)
+    assert all(reason.startswith("not read: ") for reason in said.values())
+    assert "compose files" in said["compose.yaml"]
+    # Without a bake file, too.
+    assert bake_file(tmp_path / "other", {"compose.yml": ""}).rest[0].what == "compose.yml"
+    assert read_bake_file(scan(write_project(tmp_path / "none", {"x.py": ""}))) is None
+
+
+def test_many_parts_are_counted(tmp_path: Path) -> None:
+    text = "".join(f'variable "V{number}" {{ default = "" }}\n' for number in range(90))
+    rest = bake_file(tmp_path, {"docker-bake.hcl": text}).rest
+    assert (len(rest), rest[-1].what) == (41, "50 more parts of the bake files")
+
+
 def test_a_bake_file_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hcl2", None)
     found = read_bake_file(scan(write_project(tmp_path, {"docker-bake.hcl": "a = 1\n"})))
@@ -294,6 +528,19 @@ def test_includes_in_comments_do_not_count(tmp_path: Path) -> None:
         ({"setup.py": 'setup(ext_modules=[Extension("foo_bar", [])])'}, "foo_bar"),
         ({"setup.py": 'setup(packages=["pkg", "pkg.sub"])'}, "pkg"),
         ({"tests/__init__.py": ""}, None),
+        # Namespace packages: their own import would prove nothing.
+        ({"src/foo/bar/__init__.py": "", "src/foo/bar/sub/__init__.py": ""}, "foo.bar"),
+        ({"acme/widgets/__init__.py": "", "acme/widgets/x/__init__.py": ""}, "acme.widgets"),
+        ({"src/acme/core/widgets/__init__.py": ""}, "acme.core.widgets"),
+        ({"src/foo/bar/tool.py": ""}, "foo.bar.tool"),
+        ({"lib/acme/w/__init__.py": "", "setup.py": 'setup(package_dir={"": "lib"}, packages=["acme.w"])'}, "acme.w"),
+        ({"acme/data.txt": "", "setup.py": 'setup(ext_modules=[Extension("acme._c", [])])'}, "acme._c"),
+        (
+            {"acme/one/__init__.py": "", "acme/two/__init__.py": "", "setup.py": 'setup(packages=["acme.one"])'},
+            "acme.one",
+        ),
+        ({"src/a/x/__init__.py": "", "src/b/y/__init__.py": ""}, None),
+        ({"foo_bar/__init__.py": "", "foo_bar/sub/__init__.py": ""}, "foo_bar"),
     ],
 )
 def test_the_module_to_import(tmp_path: Path, files: dict[str, str], module: str | None) -> None:
@@ -321,16 +568,84 @@ def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:
     assert candidates(scan(write_project(tmp_path, files))) == ("python",)
 
 
-def test_the_newest_release_is_read_from_tags(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tags", "release"),
+    [
+        ((), ""),
+        (("nightly",), ""),
+        (("demo-1.10.2",), "1.10.2"),
+        (("v2.0.0rc1",), "2.0.0rc1"),
+        (("v7",), "7"),
+        (("v2026.11.3.post2",), "2026.11.3.post2"),
+        (("v1.0", "otherpkg-v9.9.0"), "1.0"),
+        (("v1.9", "v1.10"), "1.10"),
+    ],
+)
+def test_the_version_is_that_of_git(tmp_path: Path, tags: tuple[str, ...], release: str) -> None:
     text = '[build-system]\nrequires = ["setuptools-scm"]\n[project]\nname = "demo"\n'
     root = write_project(tmp_path, {"pyproject.toml": text, "demo.c": ""})
-    assert read_project(scan(root), "").release == ""
-    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "x"), ("tag", "nightly"), ("tag", "demo-1.10.2")):
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        subprocess.run(["git", *identity, "-C", str(root), *words], check=True)
-    assert read_project(scan(root), "").release == "1.10.2"
+    git(root, "init", "--quiet")
+    for number, tag in enumerate(tags):
+        commit(root, 1_700_000_000 + number, x=tag)
+        git(root, "tag", tag)
+    tree = scan(root)
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    newest = f"the newest is {release}" if release else "no tag names a release yet"
+    said = "setuptools-scm (pyproject.toml:2) reads the version from git's tags, in the build as in the checkout"
+    assert f"{said}; {newest}" in made.draft.notes
+    # A constant would not follow the next tag.
+    assert "VERSION" not in made.text
+
+
+def test_a_version_of_git_without_git(tmp_path: Path) -> None:
+    text = '[build-system]\nrequires = ["{tool}"]\n[project]\nname = "demo"\n'
+    for tool, told in (("hatch-vcs", "SETUPTOOLS_SCM_PRETEND_VERSION"), ("versioneer", "")):
+        tree = scan(write_project(tmp_path / tool, {"pyproject.toml": text.format(tool=tool), "demo.c": ""}))
+        made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+        (note,) = (note for note in made.draft.notes if tool in note)
+        assert "no git checkout: build in one" in note
+        assert told in note
+        assert "VERSION" not in made.text
+    # A source distribution knows its version.
+    root = write_project(
+        tmp_path / "sdist", {"pyproject.toml": text.format(tool="hatch-vcs"), "PKG-INFO": "Name: demo\n"}
+    )
+    assert read_project(scan(root), "").metadata.version_tool is None
 
 
 def test_requirement_names() -> None:
     assert requirement_name("Scikit_Build.Core[x]>=0.10; python_version > '3'") == "scikit-build-core"
     assert requirement_name("@") == ""
+
+
+@pytest.mark.parametrize(("requires", "expected"), [("", "3.9"), ('requires-python = ">=3.11"\n', "3.11")])
+def test_a_stable_abi_that_meson_python_tags(requires: str, expected: str, tmp_path: Path) -> None:
+    """The tag has the Python that builds, whatever lower version ``limited_api`` says."""
+    backend = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\n'
+    named = f'[project]\nname = "demo"\nversion = "1"\n{requires}[tool.meson-python]\nlimited-api = true\n'
+    meson = "project('demo', 'c')\npy.extension_module('demo', 'demo.c', limited_api: '3.7')\n"
+    tree = scan(write_project(tmp_path, {"pyproject.toml": backend + named, "meson.build": meson, "demo.c": ""}))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
+    assert f'abi3 = "{expected}"' in made.text
+
+
+@pytest.mark.parametrize(
+    ("backend", "setup", "is_required"),
+    [
+        (
+            'requires = ["setuptools"]',
+            "try:\n    from Cython.Build import cythonize\nexcept ImportError:\n    cythonize = None",
+            False,
+        ),
+        ('requires = ["setuptools"]', "from Cython.Build import cythonize", True),
+        ("", "try:\n    from Cython.Build import cythonize\nexcept ImportError:\n    cythonize = None", True),
+    ],
+)
+def test_cython_that_pip_builds_without(backend: str, setup: str, is_required: bool, tmp_path: Path) -> None:
+    """What is stated as required decides, unless the build fails without Cython."""
+    files = {"setup.py": f"from setuptools import setup\n{setup}\nsetup(name='demo')\n", "fast/a.pyx": "x = 1\n"}
+    tree = scan(
+        write_project(tmp_path, {**files, **({"pyproject.toml": f"[build-system]\n{backend}\n"} if backend else {})})
+    )
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
+    assert ("cython" in made.text.lower().partition("requirements = ")[2].partition("]")[0]) == is_required

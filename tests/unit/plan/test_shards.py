@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 
-from bakery import Builder, Matrix, Recipe, Wheel, plan_recipe
+from bakery import Builder, Matrix, Recipe, Wheel
 from bakery.core.errors import UsageError
 from bakery.plan.model import Plan
-from bakery.plan.shards import MOST_JOBS, job_groups, select_shard
+from bakery.plan.shards import COMPILES, MOST_JOBS, job_groups, select_shard
 from bakery.plan.stage_digests import Lineage
 from bakery.recipe.models import Native
+from bakery.resolve.asking import again
 
 PYTHONS = ("3.9", "3.11", "3.13")
 BOTH = ("linux/amd64", "linux/arm64")
@@ -26,7 +28,7 @@ def plan(name: str = "demo", *, values: int = 2, native: bool = False, abi3: str
         native=Native(command="make", into="lib", environment={"FLAVOUR": "${FLAVOUR}"}) if native else None,
         wheel=Wheel(abi3=abi3) if abi3 else None,
     )
-    return plan_recipe(recipe, root=Path("/nowhere"))
+    return plans.planned(recipe, Path("/nowhere"))
 
 
 def ids(cells: object) -> list[str]:
@@ -58,6 +60,16 @@ def test_cells_that_share_a_compile_are_one_job() -> None:
     assert len(jobs) == 4
     assert {tuple(sorted({cell.axes["python"] for cell in job.cells})) for job in jobs} == {tuple(sorted(PYTHONS))}
     assert all(len({cell.axes["flavour"] for cell in job.cells}) == 1 for job in jobs)
+
+
+@pytest.mark.parametrize("name", COMPILES)
+def test_cells_share_the_second_run_of_a_compile_exactly_if_they_share_the_first(name: str) -> None:
+    made = plan(native=True)
+    lineage = Lineage(made)
+    digests = [(lineage.of(cell)[name], lineage.of(cell)[again(name)]) for cell in made.cells]
+    both = len(set(digests))
+    assert both == len({first for first, _ in digests}) == len({second for _, second in digests})
+    assert both == (4 if name == "native" else 12)
 
 
 def test_a_shared_wheel_and_its_tests_are_one_job() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+import re2
 import recipe_page
 
 from bakery.cli import json_schema
@@ -81,6 +85,60 @@ def test_reference_is_fresh(golden: Golden) -> None:
 @pytest.mark.parametrize("text", json_schema.schema_texts().values(), ids=json_schema.schema_texts())
 def test_schemas_are_schemas(text: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(text))
+
+
+def patterns(node: object) -> Iterator[str]:
+    """Yield every regular expression of a schema."""
+    if isinstance(node, dict):
+        yield from (node["pattern"],) if isinstance(node.get("pattern"), str) else ()
+        yield from node.get("patternProperties", ())
+    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from patterns(item)
+
+
+PATTERNS = sorted({text for document in json_schema.schema_texts().values() for text in patterns(json.loads(document))})
+ESCAPE = re.compile(r"\\(?:[\^$\\.*+?()\[\]{}|/dDwWsSbBnrtfv-]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})|[^\\]", re.DOTALL)
+"""A character of an expression, or an escape that ECMAScript has with the flag ``u``; ``\\-`` in classes only."""
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_mean_the_same_in_every_language(pattern: str) -> None:
+    """Validators compile them with Python's ``re``, with ECMAScript's flag ``u`` (ajv, editors), or with Rust's regex."""
+    assert re.compile(pattern).groups == re2.compile(pattern).groups
+    assert ESCAPE.sub("", pattern) == ""
+    assert re.sub(r"\[(?:\\.|[^\]\\])*\]", "", pattern).count("\\-") == 0
+    # Rust's regex has operators of sets.
+    assert not any(text in pattern for text in ("&&", "--", "~~", "[["))
+
+
+@pytest.mark.parametrize("path", json_schema.schema_texts())
+def test_check_jsonschema_takes_the_schemas(path: str) -> None:
+    """It compiles the patterns as ECMAScript."""
+    words = [sys.executable, "-m", "check_jsonschema", "--check-metaschema", str(ROOT / path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "is_valid"),
+    [
+        ('base = "debain"', False),
+        ('base = "image"', False),
+        ('base = { provider = "manylinux_2_82" }', False),
+        ('base = "manylinux_2_28_cuda12_9"', True),
+        ('base = { image = "registry.test:5000/team/debain:1" }', True),
+        (f'base = {{ image = "debian@sha256:{"0" * 64}" }}', True),
+        ('base = { provider = "image", image = "debian:12" }', True),
+        ('toolkit = "cudaa"', False),
+        ('toolkit = "cuda"', True),
+        ('framework = "pytorch"', False),
+        ('framework = "torch"', True),
+        ('job-memory = "3.5 GB"', True),
+        ('job-memory = "much"', False),
+    ],
+)
+def test_names_that_do_not_exist(text: str, is_valid: bool) -> None:
+    assert validator().is_valid(tomllib.loads(f'name = "a"\n[builder]\n{text}\n')) is is_valid
 
 
 @pytest.mark.parametrize("text", VALID)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,22 @@ def test_other_files_of_the_index_do_no_harm() -> None:
 def test_an_index_without_the_project_lacks_all() -> None:
     found = covered(plan_of(**PLAIN))
     assert (found.version, found.missing) == ("", ("cp311", "cp313"))
+
+
+@pytest.mark.parametrize("kind", ["fifo", "zeros", "outside", "deep", "long"])
+def test_a_hostile_pyproject_names_no_project(tmp_path: Path, kind: str) -> None:
+    """The first one waited for ever, the second one took all memory."""
+    root, file = tmp_path / "root", tmp_path / "root" / "pyproject.toml"
+    root.mkdir()
+    (tmp_path / "other.toml").write_text("[project]\nname = 'other'\n")
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind in ("zeros", "outside"):
+        file.symlink_to("/dev/zero" if kind == "zeros" else tmp_path / "other.toml")
+    else:
+        file.write_text("x = " + ("[" * 100_000 if kind == "deep" else "1" * 100_000) + "\n[project]\nname='x'\n")
+    with pytest.raises(UsageError, match=r"pyproject\.toml does not name the project"):
+        project_of(plan_of(**PLAIN), root)
 
 
 def test_one_wheel_covers_all_cells_that_it_serves() -> None:

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from wheels import write_wheel
 
 from bakery.cli.app import app
-from bakery.core.errors import AuditError, PlanError, UnavailableError, UsageError
-from bakery.core.files import file_sha256
+from bakery.core.errors import AuditError, OutputError, PlanError, UnavailableError, UsageError
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
@@ -21,6 +20,7 @@ from bakery.release.gpu_record import gpu_fault, planned_test
 from bakery.release.gpu_test import prepare, run
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
+from wheel_audit.plain_files import file_sha256
 
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TAG = "py3-none-manylinux_2_17_x86_64"
@@ -140,3 +140,50 @@ def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
     folder = tmp_path / "prepared"
     with pytest.raises(UnavailableError, match="cannot test the wheels"):
         run(folder, prepare([(tmp_path, plan)], [wheel], folder), installed=True)
+
+
+def test_what_a_checkout_links_to_is_not_carried_away(tmp_path: Path) -> None:
+    secret = tmp_path / "id_rsa"
+    secret.write_text("topsecret")
+    project = tmp_path / "project"
+    project.mkdir()
+    plan = planned(project, RECIPE.replace('["tests"]', '["tests", "k"]'))
+    wheel = write_wheel(project, TAG)
+    (project / "k").write_text("k")
+    (project / "tests" / "inner").symlink_to("one")
+    folder = tmp_path / "prepared"
+    prepare([(project, plan)], [wheel], folder)
+    assert (folder / "files/demo/tests/inner").read_text() == "1"
+    assert (folder / "wheels" / wheel.name).read_bytes() == wheel.read_bytes()
+    for number, name in enumerate(("tests/one", "tests", "k")):
+        (project / name).rename(tmp_path / f"old{number}")
+        (project / name).symlink_to(secret.parent if name == "tests" else secret)
+        with pytest.raises(OutputError, match="link"):
+            prepare([(project, plan)], [wheel], tmp_path / f"prepared{number}")
+        (project / name).unlink()
+        (tmp_path / f"old{number}").rename(project / name)
+    assert not any(path.read_bytes() == b"topsecret" for path in tmp_path.glob("prepared*/**/*") if path.is_file())
+
+
+def test_the_record_is_neither_read_nor_written_through_a_link(tmp_path: Path) -> None:
+    plan, wheel = planned(tmp_path), write_wheel(tmp_path, TAG)
+    victim, folder = tmp_path / "victim", tmp_path / "prepared"
+    victim.write_text("mine")
+    prepare([(tmp_path, plan)], [wheel], folder)
+    (folder / "run.py").write_text("")
+    (folder / "records").mkdir()
+    record = folder / "records" / f"{wheel.name}.gpu-test.json"
+    record.write_text("{}")
+    kept = wheel.parent / ".provenance" / record.name
+    kept.parent.mkdir(exist_ok=True)
+    kept.symlink_to(victim)
+    with pytest.raises(OutputError, match="is a link"):
+        run(folder, [wheel], installed=True)
+    kept.unlink()
+    run(folder, [wheel], installed=True)
+    assert kept.read_text() == "{}"
+    record.unlink()
+    record.symlink_to(victim)
+    with pytest.raises(OutputError, match="is a link"):
+        run(folder, [wheel], installed=True)
+    assert victim.read_text() == "mine"

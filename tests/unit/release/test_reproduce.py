@@ -14,17 +14,18 @@ from provenance import MOMENT
 from repositories import commit, git
 from wheels import write_wheel
 
-from bakery.build.context_files import tree_hash
-from bakery.build.records.buildkit import FOLDER, Machine
-from bakery.build.records.provenance import definition, statement
-from bakery.build.records.read import MAX_PROVENANCE_BYTES, Provenance, locked_from_provenance, read
-from bakery.build.records.recorder import source_materials
 from bakery.core.errors import BakeryError, UnavailableError
 from bakery.core.git import committed
+from bakery.core.source_manifest import tree_hash
 from bakery.plan.dockerfile import Command, Run
 from bakery.recipe.load import load
 from bakery.release.reproduce import RebuildOptions, _project, _taken
 from bakery.resolve.plan import resolve
+from bakery.runs.context import source_of
+from bakery.runs.records.buildkit import FOLDER, Machine
+from bakery.runs.records.provenance import definition, statement
+from bakery.runs.records.read import MAX_PROVENANCE_BYTES, Provenance, locked_from_provenance, read
+from bakery.runs.records.recorder import source_materials
 
 RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
 
@@ -46,7 +47,7 @@ def recorded(project: Path) -> Provenance:
     (loaded,) = load("./bakery.toml", project)
     plan = resolve(loaded, None, {}, committed(project / "pkg"))
     wheel = write_wheel(project.parents[1])
-    defined = definition(plan, plan.cells[0], source_materials(plan, project))
+    defined = definition(plan, plan.cells[0], source_materials(plan, source_of(project, plan)))
     digest = sha256(wheel.read_bytes()).hexdigest()
     told = statement(wheel.name, digest, defined, Machine("1", "1", "linux/x86_64"), MOMENT, MOMENT)
     path = wheel.parent / FOLDER / f"{wheel.name}.provenance.json"

@@ -9,9 +9,6 @@ import pytest
 from recorded_runs import record_run
 from wheels import TAG, write_wheel
 
-from bakery.audit.checks.size import PYPI_PROJECT_LIMIT
-from bakery.build.journal import Record
-from bakery.build.result import Result
 from bakery.core.errors import AuditError
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
@@ -19,6 +16,9 @@ from bakery.release.size import ProjectSize, Source, by_project, limit_of, plan_
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
+from bakery.runs.journal import Record, newest_records
+from bakery.runs.result import Result
+from wheel_audit.checks.size import PYPI_PROJECT_LIMIT
 
 PYTHONS = '[matrix]\npython = ["3.11", "3.13"]\n'
 PUBLIC = '[wheel]\nnaming = { clean = true, index = "public" }\n'
@@ -87,7 +87,9 @@ def test_a_bake_that_failed_says_nothing_about_the_wheel(tmp_path: Path) -> None
 
 def test_a_shared_wheel_counts_once(tmp_path: Path) -> None:
     plan = planned(tmp_path, PYTHONS)
-    record_run(tmp_path, plan, {"cp311": (50,)}, Record("cp313", "key", Result.DONE, wheel_of="cp311"))
+    record_run(tmp_path, plan, {"cp311": (50,)})
+    (wheels,) = (record.wheels for record in newest_records(tmp_path, plan.recipe).values())
+    record_run(tmp_path, plan, {}, Record("cp313", "key", Result.DONE, wheels=wheels))
     assert sizes(tmp_path, plan) == {"cp311": (50, Source.BUILT, ()), "cp313": (0, Source.SHARED, ("cp311",))}
     # The wheel of another cell is in the sum, although only this one is asked for.
     cells, total = plan_size(plan, plan.cells[1:], tmp_path, "demo")

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from wheels import write_wheel
 
-from bakery.build.cibuildwheel.run import cells_here, check_buildable
-from bakery.build.expectations import promises
 from bakery.cli.bake import uses_cibuildwheel
 from bakery.cli.recipes import narrow
 from bakery.cli.tables.plan import github_matrix as matrix
@@ -21,6 +19,8 @@ from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.set_option import parse_set_options
+from bakery.runs.cibuildwheel.run import cells_here, check_buildable
+from bakery.runs.expectations import promises
 
 THREE = 'platforms = ["linux/amd64", "macos/arm64", "windows/amd64"]\n'
 

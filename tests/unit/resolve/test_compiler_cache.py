@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.buildx.board import Listener
-from bakery.build.buildx.progress import Progress
-from bakery.build.compiler_cache import compiler_cache_targets, restore, save
-from bakery.build.session import BuildSession, Pins
 from bakery.core.errors import OutputError, PlanError
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.runs.buildx.board import Listener
+from bakery.runs.buildx.progress import Progress
+from bakery.runs.compiler_cache import compiler_cache_targets, restore, save
+from bakery.runs.session import BuildSession, Pins
 from bakery.toolchains import programs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,7 +63,8 @@ LAUNCHER = "/usr/local/bin/nvcc-ccache"
 )
 def test_torch_calls_nvcc_behind_it(tmp_path: Path, recipe: str, named: list[str], mounted: bool) -> None:
     text = dockerfile(planned(tmp_path, recipe))
-    assert re.findall(r"PYTORCH_NVCC=(\S+) .*python -m build", text) == named
+    # Also in the step that has the repository.
+    assert re.findall(r"PYTORCH_NVCC=(\S+) .*python -m build", text) == named * 2
     assert (f"target={LAUNCHER}" in text) == mounted
 
 
@@ -206,15 +207,22 @@ def test_which_program_wraps_rustc(tmp_path: Path) -> None:
     assert wraps() == "none"
     sccache.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
     sccache.chmod(0o755)
-    assert wraps() == str(sccache)
-    slots.mkdir()
     assert wraps() == str(wrapper)
     assert wraps(RUSTC_WRAPPER="/opt/mine") == "/opt/mine"
-    for words in ("rustc -vV", "rustc --crate-name demo src/lib.rs"):
+    rustc = tmp_path / "rustc"
+    rustc.write_text("#!/bin/sh\nexit 4\n")
+    rustc.chmod(0o755)
+    # Crates of the project may read what no list has: they are always compiled.
+    for words, status in {
+        f"{rustc} --crate-name demo /crates/vendor/demo-1.0/src/lib.rs": 3,
+        f"{rustc} --crate-name demo /root/.cargo/registry/src/index-1/demo-1.0/src/lib.rs": 3,
+        f"{rustc} --crate-name demo src/lib.rs": 4,
+        f"{rustc} -vV": 4,
+    }.items():
         done = subprocess.run(
             [sys.executable, "-IS", wrapper, *words.split()], capture_output=True, text=True, check=False
         )
-        assert (done.returncode, done.stdout, done.stderr) == (3, f"{words}\n", "")
+        assert (done.returncode, done.stdout, done.stderr) == (status, f"{words}\n" if status == 3 else "", "")
 
 
 def test_torch_calls_the_launcher_that_cmake_uses(tmp_path: Path) -> None:

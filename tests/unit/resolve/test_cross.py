@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bakery.build.buildx.board import Listener
-from bakery.build.lock.pins import pins_of
-from bakery.build.session import BuildSession
 from bakery.cli.tables.plan import print_cells
 from bakery.core.names import Kind
 from bakery.engine import platform_support
@@ -20,6 +17,9 @@ from bakery.plan.model import Plan
 from bakery.plan.values import substitute
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.runs.buildx.board import Listener
+from bakery.runs.lock.pins import pins_of
+from bakery.runs.session import BuildSession
 
 BOTH = 'platforms = ["linux/amd64", "linux/arm64"]\n'
 CROSS = f"{BOTH}[builder]\ncross = true\n"

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+import plans
 import pytest
 
-from bakery.api import plan_recipe
 from bakery.recipe.load import load
 from bakery.recipe.models import Builder, Matrix, Native, Override, Recipe, Variable
 from bakery.resolve.plan import resolve
@@ -15,7 +15,7 @@ CUDA = {"CUDA_VERSION": Variable(default="13.0.2"), "ARCHS": Variable(default="8
 
 def promises(root: Path, **builder: object) -> dict[str, DevicePromise]:
     recipe = Recipe(name="demo", variables=CUDA, builder=Builder.model_validate({"toolkit": "cuda", **builder}))
-    return device_promises(plan_recipe(recipe, root=root))
+    return device_promises(plans.planned(recipe, root))
 
 
 @pytest.mark.parametrize("name", ["CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES"])
@@ -48,7 +48,7 @@ def test_the_native_step_makes_the_code(tmp_path: Path) -> None:
     native = Native(command="make", into="src/demo", environment={"CUDAARCHS": "80"})
     builder = Builder(toolkit="cuda", environment={"CUDAARCHS": "90"})
     recipe = Recipe(name="demo", variables=CUDA, builder=builder, native=native)
-    promised = device_promises(plan_recipe(recipe, root=tmp_path))
+    promised = device_promises(plans.planned(recipe, tmp_path))
     assert promised == {"cp311": DevicePromise("13.0.2", ("sm_80", "compute_80"))}
 
 
@@ -69,7 +69,7 @@ def test_each_cell_promises_its_own(tmp_path: Path) -> None:
         overrides=(Override(where={"python": "3.13"}, variables={"ARCHS": "120", "CUDA_VERSION": "13.1.0"}),),
     )
     builder = Builder(toolkit="cuda", environment={"CUDAARCHS": "${ARCHS}"})
-    plan = plan_recipe(Recipe(name="demo", variables=CUDA, matrix=matrix, builder=builder), root=tmp_path)
+    plan = plans.planned(Recipe(name="demo", variables=CUDA, matrix=matrix, builder=builder), tmp_path)
     assert device_promises(plan) == {
         "cp311": DevicePromise("13.0.2", ("sm_80", "sm_90", "compute_80")),
         "cp313": DevicePromise("13.1.0", ("sm_120", "compute_120")),

@@ -143,7 +143,7 @@ def test_only_steps_of_the_build_backend_see_what_only_it_needs() -> None:
         wheel={"config-settings": {"k": "${A}"}},
     )
     users = [item.name for item in plan.stages if Arg("A") in item.steps]
-    assert users == ["backend-requires", "compile"]
+    assert users == ["backend-requires", "backend-requires-again", "compile", "compile-again"]
     (run,) = runs(stage(plan, "compile"))
     assert not run.network
     assert "-Ck=${A}" in words(stage(plan, "compile"))

@@ -13,6 +13,7 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.project import read_project
+from bakery.runs.context import source_of
 
 PROJECT = '[project]\nname = "demo"\nversion = "1.0"\n'
 
@@ -23,7 +24,7 @@ def broken(folder: Path, recipe: str, **files: str) -> set[str]:
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text)
     plan = resolve(load(None, folder)[0])
-    return {finding.rule.id for finding in judge(plan, project=read_project(folder, plan))}
+    return {finding.rule.id for finding in judge(plan, project=read_project(plan, source_of(folder, plan)))}
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.cli.recipes import plans
-from bakery.cli.tables.rules import lines
-from bakery.core.errors import PlanError, UsageError
+from bakery.core.errors import PlanError, RecipeError, UsageError
 from bakery.core.image_names import parse
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
 from bakery.resolve.rules.case import Case, cases
+from bakery.resolve.rules.findings import lines
 from bakery.resolve.rules.rule import Finding, Rule, Severity
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +76,16 @@ def test_recipes_of_this_repository_break_no_rule() -> None:
         toolkit("13.0.3", 'CUDAARCHS = "all-major"'),
         toolkit("13.0.3", 'CUDAARCHS = "75-real;90a;120-virtual"'),
         toolkit("12.8.1", 'CUDAARCHS = "80;90a"'),
-        toolkit("13.9.0", 'CUDAARCHS = "999"'),
+        toolkit("13.0.3", 'CUDAARCHS = "80;;90-virtual;"'),
+        toolkit("13.0.3", 'CUDAARCHS = "all"'),
+        toolkit("13.0.3", 'CMAKE_ARGS = "-DCMAKE_CUDA_ARCHITECTURES:STRING=90a-real -DX=\\"80 90\\""'),
+        based("ghcr.io/team/manylinux_2_28_x86_64-hdf5:1.14-2", "12.8.1"),
+        based("manylinux_2_28_x86_64-hdf5", "12.8.1"),
+        based("dockcross/manylinux2014-x64:20240529-0dade71", "12.4.1"),
+        based("mirror.example:5000/pypa/manylinux_2_28_x86_64.gdal", "12.8.1"),
+        based(f"mirror.example:5000/pypa/manylinux_2_28_x86_64:2026.06.28-1@sha256:{'0' * 64}", "12.8.1"),
+        based("quay.io/pypa/manylinux_2_28_x86_64-py38", "12.8.1", python="3.8"),
+        based("nvidia/cuda:11.2.2-devel-ubuntu20.04", "11.2.2"),
         toolkit("13.0.3", 'TORCH_CUDA_ARCH_LIST = "8.0 9.0a;12.0+PTX;Hopper"'),
         based(MANYLINUX, "12.4.1", 'CUDAARCHS = "80", CUDAHOSTCXX = "/opt/rh/gcc-toolset-13/root/bin/g++"'),
         based(MANYLINUX, "12.4.1", 'CUDAARCHS = "80", NVCC_CCBIN = "clang++-17"'),
@@ -140,6 +149,47 @@ def test_where_it_is_read_from(found: Callable[[str], set[str]], text: str, rule
     assert rule in found(text)
 
 
+@pytest.mark.parametrize("text", ["80 90", "80,90", "8.0", "sm_80", "compute_90", "80;all", "native", "9O", "8.6+PTX"])
+@pytest.mark.parametrize("name", ["CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES", "CMAKE_ARGS"])
+def test_a_list_that_cmake_refuses(found: Callable[[str], set[str]], name: str, text: str) -> None:
+    value = f"-DCMAKE_CUDA_ARCHITECTURES='{text}'" if name == "CMAKE_ARGS" else text
+    assert "cuda-arch-syntax" in found(toolkit("13.0.3", f'{name} = "{value}"'))
+
+
+@pytest.mark.parametrize("text", ["80", "80;90", "sm_80", "90a-real", "native", "all", "8.0,9.0"])
+def test_a_list_that_torch_refuses(found: Callable[[str], set[str]], text: str) -> None:
+    assert "torch-arch-list" in found(toolkit("13.0.3", f'TORCH_CUDA_ARCH_LIST = "{text}"'))
+
+
+@pytest.mark.parametrize(
+    ("image", "advice"),
+    [
+        ("quay.io/pypa/manylinux_2_28_aarch64:2026.06.28-1", "; use quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"),
+        ("manylinux2014_aarch64", "; use manylinux2014_x86_64"),
+        # None of these is known to exist.
+        ("quay.io/pypa/manylinux_2_39_aarch64", ""),
+        ("quay.io/pypa/musllinux_1_2_aarch64", ""),
+        ("ghcr.io/team/manylinux_2_28_aarch64-hdf5:1", ""),
+        ("mirror.example:5000/pypa/manylinux_2_28_aarch64", ""),
+        ("quay.io/pypa/manylinux_2_28_aarch64_cuda12_9", ""),
+    ],
+)
+def test_only_an_image_that_exists_is_advised(tmp_path: Path, image: str, advice: str) -> None:
+    plan = plan_of(tmp_path, f'[builder]\nbase = {{ image = "{image}" }}\n')
+    (said,) = (finding.text for finding in judge(plan) if finding.rule.id == "platform-base")
+    assert said == f"linux/amd64 is x86_64, and the base is {image}{advice}"
+
+
+def test_a_digest_may_stand_in_the_name(tmp_path: Path) -> None:
+    digest = f"sha256:{'1' * 64}"
+    for text in (f'image = "{MANYLINUX}:1@{digest}"', f'image = "{MANYLINUX}:1", digest = "{digest}"'):
+        (cell,) = plan_of(tmp_path, f"[builder]\nbase = {{ {text} }}\n").cells
+        assert cell.images[0].ref == f"{MANYLINUX}:1@{digest}"
+    with pytest.raises(RecipeError) as caught:
+        plan_of(tmp_path, f'[builder]\nbase = {{ image = "{MANYLINUX}@{digest}", digest = "sha256:{"0" * 64}" }}\n')
+    assert "image and digest name two digests" in str(caught.value.details)
+
+
 def test_cells_that_do_not_differ_are_one_case(tmp_path: Path) -> None:
     flavours = ", ".join(f'"v{number}"' for number in range(500))
     plan = plan_of(tmp_path, f'[matrix]\npython = ["3.11", "3.13"]\nflavour = [{flavours}]\n')
@@ -190,6 +240,8 @@ def test_images_are_taken_apart() -> None:
     image = parse("quay.io/pypa/manylinux_2_28_aarch64_cuda12_9:2026.06.28-1@sha256:" + "0" * 64)
     assert (image.owner, image.family, image.machine, image.cuda) == ("pypa", "manylinux_2_28", "aarch64", "12.9")
     assert (image.date, image.pinned, image.newest) == ("2026-06-28", True, False)
+    image = parse("mirror.example:5000/team/manylinux_2_28_x86_64-hdf5:1_aarch64")
+    assert (image.place, image.machine, image.variant) == ("mirror.example:5000/team", "x86_64", "-hdf5")
     image = parse("localhost:5000/nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04")
     assert (image.owner, image.name, image.cuda) == ("nvidia", "cuda", "12.4.1")
     assert parse("manylinux2014").newest
@@ -234,3 +286,22 @@ def test_an_unknown_rule() -> None:
     result = CliRunner().invoke(app, ["explain", "cuda-unkown-arch"])
     assert isinstance(result.exception, UsageError)
     assert "cuda-unknown-arch" in result.exception.hint
+
+
+def test_rules_see_exactly_what_the_recipe_requires() -> None:
+    """Not the words of the commands that install it."""
+    (loaded,) = load(None, Path(__file__).parents[3] / "examples/cuda")
+    for case in cases(resolve(loaded)):
+        assert [str(item) for item in case.requirements] == ["cmake>=3.26", "ninja"]
+        assert case.packages == ()
+
+
+def test_packages_and_requirements_of_all_tables_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text(
+        'name = "demo"\n[variables]\nNEW = "2"\n[builder]\nrequirements = ["a>=${NEW}"]\nsystem-packages = ["libfoo-dev"]\n'
+        '[native]\ncommand = "make"\ninto = "demo/lib"\nrequirements = ["b"]\nsystem-packages = ["libbar-dev"]\n'
+    )
+    (loaded,) = load(None, tmp_path)
+    (case,) = cases(resolve(loaded))
+    assert [str(item) for item in case.requirements] == ["a>=2", "b"]
+    assert case.packages == ("libfoo-dev", "libbar-dev")

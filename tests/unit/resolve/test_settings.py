@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import plans
 import pytest
 
-from bakery.api import plan_recipe
 from bakery.core.errors import PlanError, UsageError
 from bakery.emit.bakefile import bakefile
 from bakery.recipe.load import Loaded, from_python, load
@@ -121,7 +121,11 @@ def test_unknown_variables_of_the_command_line(loaded: Loaded) -> None:
             f"CUDA_VERSION: expected a CUDA release in three parts, such as 12.8.0, got '12.8.{'0' * 75}'",
         ),
         ("CACHE", "s3", "CACHE: expected one of none, gha, registry, local, got 's3'"),
-        ("SOURCE_DATE_EPOCH", "now", "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'now'"),
+        (
+            "SOURCE_DATE_EPOCH",
+            "now",
+            "SOURCE_DATE_EPOCH: expected seconds since 1970, not milliseconds, at most 4353999999: the times of zip archives end in 2107, got 'now'",
+        ),
         ("CACHE_REF", "a\x01", "CACHE_REF: expected one line of Unicode text without control characters"),
     ],
 )
@@ -170,6 +174,6 @@ def test_texts_are_composed(tmp_path: Path) -> None:
     """HCL composes every string; one form from the start keeps plan and bake file the same."""
     apart, composed = "e\u0301 \uf900", "\u00e9 \u8c48"
     recipe = Recipe(name="demo", variables={"TEXT": Variable(default=apart), "OTHER": Variable(default="")})
-    made = plan_recipe(recipe, root=tmp_path, sets=[f"*.args.EXTRA={apart}"], environ={"BAKERY_OTHER": apart})
+    made = plans.planned(recipe, tmp_path, f"*.args.EXTRA={apart}", environ={"BAKERY_OTHER": apart})
     assert made.values()["TEXT"] == made.values()["OTHER"] == composed
     assert made.cells[0].args["EXTRA"] == composed

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bakery.build.expectations import promises
 from bakery.cli.tables.plan import to_json
 from bakery.core.errors import AuditError, UsageError
 from bakery.emit.bakefile import bake_groups, bakefile
@@ -22,6 +21,7 @@ from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
+from bakery.runs.expectations import promises
 
 PYTHONS = ["3.9", "3.11", "3.13", "3.14"]
 
@@ -145,7 +145,7 @@ def test_nothing_changes_where_no_wheel_is_shared() -> None:
 def test_bake_file() -> None:
     text = bakefile(shared())
     assert 'id = "cp313", wheel = "cp311", platform' in text
-    found = re.findall(r'^target "([a-z]+)" \{.*?matrix += (.*?)$', text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r'^target "([a-z]+)" \{\n(?:  .*\n)*?  matrix += (.*)$', text, re.MULTILINE)
     assert dict(found) == {
         "wheel": "{ cell = [for item in cells : item if item.wheel == item.id] }",
         "test": "{ cell = cells }",

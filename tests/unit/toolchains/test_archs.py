@@ -129,6 +129,37 @@ def test_the_nearest_is_named(text: str, near: str) -> None:
     assert f"did you mean {near!r}?" in caught.value.details[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "capability"),
+    [
+        ("H100", "9.0"),
+        ("80;h200", "9.0"),
+        ("NVIDIA A100", "8.0"),
+        ("GeForce RTX 4090", "8.9"),
+        ("4070", "8.9"),
+        ("RTX 3080 Ti", "8.6"),
+        ("RTX A4000", "8.6"),
+        ("a6000", "8.6"),
+        ("gtx-1080", "6.1"),
+        ("Tesla T4", "7.5"),
+        ("GB10", "12.1"),
+    ],
+)
+def test_a_gpu_is_no_architecture_and_has_one(text: str, capability: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert f"a GPU of capability {capability}: write {capability} or {capability.replace('.', '')}" in str(
+        caught.value.details
+    )
+
+
+@pytest.mark.parametrize("text", ["X100", "5", "4690", "DGX", "hopper", "RTX"])
+def test_no_number_is_named_that_only_looks_alike(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert caught.value.details == (f"{text!r} is not an architecture",)
+
+
 def test_all_problems_at_once() -> None:
     with pytest.raises(UsageError) as caught:
         parse("native;hopper;8.0;sm_;x")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bakery.build.session import write_run_files
 from bakery.emit.dockerfile import build_digest, dockerfile, dockerignore, program_texts
 from bakery.emit.files import generate
 from bakery.plan.dockerfile import Command, Run, Script, Stage
@@ -15,6 +14,7 @@ from bakery.plan.model import Plan
 from bakery.plan.values import literal
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.runs.session import write_run_files
 from bakery.toolchains import program_mounts, programs
 
 FOLDER = Path(programs.__file__).parent
@@ -98,8 +98,8 @@ def test_a_run_has_programs_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "dockerfiles/bin").mkdir(parents=True)
     (tmp_path / "dockerfiles/bin/net").write_text("#!/bin/sh\necho evil\n")
     plan = plan_of(tmp_path)
-    state = tmp_path / ".bakery/runs/x"
-    assert write_run_files(tmp_path, plan, state) == f"*.contexts.programs={state / 'bin'}"
+    state = tmp_path / "runs/x"
+    assert write_run_files(plan, state) == f"*.contexts.programs={state / 'bin'}"
     for path, text in program_texts(plan).items():
         assert (state / "bin" / path).read_text() == text
         assert (state / "bin" / path).stat().st_mode & 0o7777 == 0o755
@@ -117,6 +117,6 @@ def test_the_source_of_a_build_has_no_programs(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     assert "dockerfiles/bin" in plan.ignore
     text = generate(plan)[plan.dockerfile]
-    assert text.count("rm -rf /src/dockerfiles/bin") == 2
+    assert text.count("rm -rf /src/dockerfiles/bin") == 4
     inside = plan_of(tmp_path, '[source]\npath = "sub"\n')
     assert "rm -rf" not in generate(inside)[inside.dockerfile]

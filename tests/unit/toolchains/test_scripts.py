@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import email.message
 import gzip
 import hashlib
@@ -11,6 +12,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -19,10 +21,15 @@ from pathlib import Path
 from types import TracebackType
 
 import pytest
+from elfs import shared_object
+from hostile_servers import FAST, SLOW, serving
+from sample import sampled
+from wheels import write_wheel
 
-from bakery.toolchains.programs import finish, materials, requires, smoke
+from bakery.core.inside import LONGEST_NAME
+from bakery.toolchains.programs import cuda_repository, finish, materials, requires, rust, smoke
 from bakery.toolchains.programs.packages import __main__ as packages
-from bakery.toolchains.programs.packages import requirements, sdist, unpack
+from bakery.toolchains.programs.packages import download, requirements, sdist, unpack
 from bakery.toolchains.programs.packages import resolve as resolving
 
 PROGRAMS = sorted(Path(requires.__file__).parent.rglob("*.py"))
@@ -104,7 +111,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Reply(io.BytesIO):
-    """What urlopen returns."""
+    """An answer."""
 
     def __init__(self, url: str, body: bytes, kind: str) -> None:
         super().__init__(body)
@@ -131,7 +138,7 @@ class Web:
         self.pages: dict[str, tuple[bytes, str] | Exception] = {}
         self.asked: list[urllib.request.Request] = []
 
-    def open(self, request: urllib.request.Request, timeout: float) -> Reply:
+    def open(self, request: urllib.request.Request) -> Reply:
         self.asked.append(request)
         page = self.pages.get(request.full_url)
         if isinstance(page, Exception):
@@ -149,7 +156,7 @@ class Web:
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Web:
     found = Web()
-    monkeypatch.setattr(urllib.request, "urlopen", found.open)
+    monkeypatch.setattr(download, "opened", found.open)
     return found
 
 
@@ -226,6 +233,44 @@ def test_an_index_without_it(web: Web, page: tuple[bytes, str] | Exception | Non
     with pytest.raises(SystemExit) as caught:
         sdist.find(INDEX, "demo", "1.0")
     assert said in failure(caught)
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    sampled([(what, name) for name in (*FAST, *SLOW) for what in ("list", "archive", "rust", "key")], 9),
+)
+def test_no_server_holds_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, name: str) -> None:
+    """A step waited for ever, or took all memory or the disk."""
+    for module, limits in (
+        (sdist, ("LISTING_S", "ARCHIVE_S")),
+        (rust, ("MANIFEST_S", "ARCHIVE_S")),
+        (cuda_repository, ("KEY_S",)),
+    ):
+        for limit in limits:
+            monkeypatch.setattr(module, limit, 0.5)
+    monkeypatch.setattr(sdist, "LARGEST_ARCHIVE", 1 << 20)
+    monkeypatch.setattr(cuda_repository, "KEYS", cuda_repository.KEYS[:1])
+    began = time.monotonic()
+    with serving(name) as (port, sent):
+        server = f"http://127.0.0.1:{port}"
+        work: dict[str, Callable[[], object]] = {
+            "list": lambda: sdist.find(server, "demo", "1.0"),
+            "archive": lambda: sdist.fetch(sdist.Entry(server, "demo", {}), server, str(tmp_path / "demo")),
+            "rust": lambda: rust.manifest(server, "stable"),
+            "key": lambda: cuda_repository.fetched_key(server.replace("http:", "https:")),
+        }
+        with pytest.raises(SystemExit):
+            work[what]()
+        assert sent.bytes < 400 << 20
+    assert time.monotonic() - began < 4
+    assert not (tmp_path / "demo").exists() or (tmp_path / "demo").stat().st_size <= 1 << 20
+
+
+@pytest.mark.parametrize("page", [b"[" * 100_000, b'{"files": [' + b"[]," * 1_100_000 + b"[]]}", b"<![<![<!["])
+def test_a_page_that_is_a_bomb(web: Web, page: bytes) -> None:
+    web.pages[f"{INDEX}/demo/"] = page, "text/html" if page[:1] == b"<" else "x/y+json"
+    with pytest.raises(SystemExit):
+        sdist.find(INDEX, "demo", "1.0")
 
 
 def test_credentials_are_for_the_index_only(web: Web) -> None:
@@ -312,7 +357,7 @@ def test_bad_members_are_refused(tmp_path: Path, bad: tarfile.TarInfo) -> None:
     with pytest.raises(SystemExit) as caught:
         unpack.unpack(archive, str(tmp_path / "out"))
     assert failure(caught).startswith("sdist: cannot unpack demo-1.0.tar.gz: ")
-    assert bad.name.strip("/") in failure(caught)
+    assert (bad.linkname if bad.islnk() else bad.name) in failure(caught)
     assert not (tmp_path / "evil").exists()
 
 
@@ -320,6 +365,63 @@ def test_a_link_that_stays_inside(tmp_path: Path) -> None:
     link = member("demo/link", tarfile.SYMTYPE, "good")
     unpack.unpack(write_tar(tmp_path / "demo.tar.gz", member("demo/good"), link), str(tmp_path / "out"))
     assert (tmp_path / "out/demo/link").read_bytes() == b"x"
+
+
+def chain(depth: int = 200) -> list[tarfile.TarInfo]:
+    """Return members whose links resolve to a path longer than PATH_MAX, and then lead out (CVE-2025-4517)."""
+    members, folder = [], "demo"
+    for letter in "abcdefghijklmnopqrst":
+        members.append(member(f"{folder}/{letter * depth}", tarfile.DIRTYPE))
+        members.append(member(f"{folder}/{letter}", tarfile.SYMTYPE, letter * depth))
+        folder += f"/{letter * depth}"
+    short = "demo/" + "/".join("abcdefghijklmnopqrst")
+    members.append(member(f"{short}/out", tarfile.SYMTYPE, "../" * 20))
+    return [*members, member("demo/escape", tarfile.SYMTYPE, f"{short[5:]}/out/../../evil"), member("demo/escape")]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        chain(),
+        [member("d/l", tarfile.SYMTYPE, "."), member("d/l/x")],
+        [member("d/l", tarfile.SYMTYPE, "."), member("d/L/../../x")],
+        [member("d/l", tarfile.SYMTYPE, "."), member("d/L/x")],
+        [member("d/l", tarfile.SYMTYPE, "x"), member("d/l")],
+        [member("d/a", tarfile.SYMTYPE, "../b"), member("b", tarfile.SYMTYPE, "."), member("d/c", tarfile.SYMTYPE, "a/../..")],
+        [member("d/l", tarfile.SYMTYPE, ".."), member("d/l/e", tarfile.SYMTYPE, "../evil")],
+        [member("d/s", tarfile.SYMTYPE, "x"), member("d/h", tarfile.LNKTYPE, "d/s")],
+        [member("d/" + "x/" * 600 + "y")],
+        [member("d/x\0y")],
+    ],
+    ids=["chain", "below", "dots", "case", "twice", "behind", "link-below", "hard", "long", "null"],
+)  # fmt: skip
+def test_nothing_leaves_the_folder_whatever_python_does(tmp_path: Path, members: list[tarfile.TarInfo]) -> None:
+    before = sorted(path.name for path in tmp_path.iterdir())
+    path, out = tmp_path / "in" / "demo.tar.gz", tmp_path / "out"
+    path.parent.mkdir()
+    write_tar(path, *members)
+    with tarfile.open(path) as archive, contextlib.suppress(tarfile.TarError, OSError):
+        unpack.save_tar(archive, str(out))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name not in ("in", "out")) == before
+    for link in (path for path in out.rglob("*") if path.is_symlink()):
+        assert link.resolve().is_relative_to(out), link
+
+
+@pytest.mark.parametrize("name", ["..\\..\\evil", "C:\\evil", "C:evil", "a/file:stream"])
+def test_names_of_windows_leave_no_folder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cibuildwheel's sources are unpacked on the machine itself."""
+    assert unpack.parts_of(name)
+    assert unpack.stays(["a", "link"], name)
+    with monkeypatch.context() as windows:
+        windows.setattr("os.name", "nt")
+        with pytest.raises(tarfile.TarError, match="refusing"):
+            unpack.parts_of(name)
+        assert not unpack.stays(["a", "link"], name)
+
+
+def test_all_unpack_alike() -> None:
+    assert rust.save_tar is unpack.save_tar
+    assert unpack.LONGEST_NAME == LONGEST_NAME
 
 
 def test_a_zip(tmp_path: Path) -> None:
@@ -334,7 +436,7 @@ def test_a_bad_zip(tmp_path: Path) -> None:
         archive.writestr("../evil", "x")
     with pytest.raises(SystemExit) as caught:
         unpack.unpack(str(tmp_path / "demo.zip"), str(tmp_path / "out"))
-    assert failure(caught) == "sdist: cannot unpack demo.zip: refusing ../evil"
+    assert failure(caught) == "sdist: cannot unpack demo.zip: refusing '../evil'"
 
 
 def large(size: int) -> tarfile.TarInfo:
@@ -579,19 +681,122 @@ def test_pure_wheels_are_not_repaired(tmp_path: Path, monkeypatch: pytest.Monkey
     assert finish.repaired(wheel, options("--no-repair"), str(tmp_path)) == wheel
 
 
+LINUX = "cp312-abi3-linux_x86_64"
+
+
+class Auditwheel:
+    """Stands for the process of auditwheel; `wheel tags` runs for real."""
+
+    def __init__(self, *refusals: str) -> None:
+        self.refusals = list(refusals)
+        self.said: list[tuple[str, ...]] = []
+        self.real = finish.call
+
+    def call(self, name: str, *words: str, errors: int | None = None) -> subprocess.CompletedProcess[str]:
+        if name != "auditwheel":
+            return self.real(name, *words, errors=errors)
+        self.said.append(words)
+        refused = self.refusals.pop(0) if self.refusals else ""
+        if not refused:
+            Path(words[2]).mkdir(exist_ok=True)
+            Path(words[2], "repaired.whl").touch()
+        return subprocess.CompletedProcess([name, *words], int(bool(refused)), stderr=refused)
+
+
 def test_how_auditwheel_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-
-    def run(*words: str) -> None:
-        said.extend(words)
-        (tmp_path / "demo.whl").touch()
-
-    monkeypatch.setattr(finish, "run", run)
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    tool = Auditwheel()
+    monkeypatch.setattr(finish, "call", tool.call)
+    wheel = str(write_wheel(tmp_path, "cp312-cp312-linux_aarch64", {"demo/_c.so": shared_object("aarch64")}))
     chosen = options("--plat", "manylinux_2_28", "--exclude", "liba*", "--exclude", "libb.so", "--strip")
-    assert finish.repaired("/built/w.whl", chosen, str(tmp_path)) == str(tmp_path / "demo.whl")
+    folder = str(tmp_path / "out")
+    assert finish.repaired(wheel, chosen, folder) == str(tmp_path / "out" / "repaired.whl")
     flags = "--plat manylinux_2_28_aarch64 --exclude liba* --exclude libb.so --strip"
-    assert said == ["auditwheel", "repair", "--wheel-dir", str(tmp_path), *flags.split(), "/built/w.whl"]
+    assert tool.said == [("repair", "--wheel-dir", folder, *flags.split(), wheel)]
+
+
+@pytest.mark.parametrize(("confstr", "tag"), [("glibc 2.36", "manylinux_2_36"), (None, "musllinux_1_2")])
+def test_a_module_that_needs_nothing_of_the_c_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confstr: str | None, tag: str
+) -> None:
+    tool = Auditwheel("auditwheel.error.InvalidLibcError: couldn't detect libc for python extension demo/_c.abi3.so")
+
+    def confstr_of(name: str) -> str:
+        if confstr is None:
+            raise ValueError(name)
+        return confstr
+
+    def call(name: str, *words: str, errors: int | None = None) -> subprocess.CompletedProcess[str]:
+        if name.startswith("/lib/ld-musl"):
+            return subprocess.CompletedProcess([name], 1, stderr="musl libc (x86_64)\nVersion 1.2.5\nDynamic Program")
+        return tool.call(name, *words, errors=errors)
+
+    monkeypatch.setattr("os.confstr", confstr_of)
+    glob = finish.glob.glob
+    monkeypatch.setattr(
+        "glob.glob", lambda path: ["/lib/ld-musl-x86_64.so.1"] if path.startswith("/lib/") else glob(path)
+    )
+    monkeypatch.setattr(finish, "call", call)
+    wheel = str(write_wheel(tmp_path, LINUX, {"demo/_c.abi3.so": shared_object(needed=(), versions={})}))
+    folder = str(tmp_path / "out")
+    assert finish.repaired(wheel, options(), folder) == f"{folder}/repaired.whl"
+    assert [Path(words[-1]).name for words in tool.said] == [
+        "demo-1.0-cp312-abi3-linux_x86_64.whl",
+        f"demo-1.0-cp312-abi3-{tag}_x86_64.whl",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plat", "tag"), [("auto", "manylinux_2_36_x86_64"), ("manylinux_2_28", "manylinux_2_28_x86_64")]
+)
+@pytest.mark.parametrize("content", [b"data", shared_object("cuda")])
+def test_a_platform_wheel_without_machine_code_is_tagged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plat: str, tag: str, content: bytes
+) -> None:
+    monkeypatch.setattr("os.confstr", lambda name: "glibc 2.36")
+    monkeypatch.setattr(finish, "call", (tool := Auditwheel()).call)
+    wheel = str(write_wheel(tmp_path, "py3-none-linux_x86_64", {"demo/data.bin": content}))
+    written = Path(finish.repaired(wheel, options("--plat", plat), str(tmp_path / "out")))
+    assert (written.name, tool.said) == (f"demo-1.0-py3-none-{tag}.whl", [])
+    with zipfile.ZipFile(written) as archive:
+        assert f"\nTag: py3-none-{tag}\n" in archive.read("demo-1.0.dist-info/WHEEL").decode()
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        (
+            "demo/sub/libx.so.2",
+            "demo/_c.so needs libx.so.2, which is in the wheel as demo/sub/libx.so.2, but no RPATH leads there: link "
+            "with -Wl,-rpath,'$ORIGIN/sub' (CMake: INSTALL_RPATH, Meson: install_rpath)",
+        ),
+        (
+            "lib/libx.so.2",
+            "demo/_c.so needs libx.so.2, which is in the wheel as lib/libx.so.2, but no RPATH leads there: link "
+            "with -Wl,-rpath,'$ORIGIN/../lib' (CMake: INSTALL_RPATH, Meson: install_rpath)",
+        ),
+        (
+            "demo/libx.so",
+            "demo/_c.so needs libx.so.2, but the wheel has it as demo/libx.so: install it under the name that the "
+            "loader looks for",
+        ),
+        (
+            "",
+            "demo/_c.so needs libx.so.2, which is neither in the wheel nor in a folder where the loader looks: "
+            "install it with builder.system-packages, name its folder in LD_LIBRARY_PATH of builder.environment, or "
+            "exclude it with wheel.repair.exclude if another package brings it",
+        ),
+    ],
+)
+def test_a_library_that_auditwheel_does_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, said: str
+) -> None:
+    text = 'ValueError: Cannot repair wheel, because required library "libx.so.2" could not be located\n'
+    monkeypatch.setattr(finish, "call", Auditwheel(text).call)
+    files = {"demo/_c.so": shared_object(needed=["libx.so.2", "libc.so.6"])}
+    files |= {inside: shared_object(soname="libx.so.2")} if inside else {}
+    with pytest.raises(SystemExit) as caught:
+        finish.repaired(str(write_wheel(tmp_path, LINUX, files)), options(), str(tmp_path / "out"))
+    assert failure(caught) == f"finish: {said}"
 
 
 @pytest.mark.parametrize(("names", "said"), [((), "none"), (("b.whl", "a.whl"), "a.whl, b.whl")])
@@ -847,6 +1052,25 @@ def test_faults_are_listed_together(
     ]
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["loaded 1 of 3 shared objects of demo_pkg-1.0-cp312-cp312-linux_x86_64.whl", "imported demo"]
+
+
+def test_the_import_of_a_folder_without_code_proves_nothing(
+    installed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = installed / "site"
+    for path in ("acme/widgets/__init__.py", "lazy.py"):
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text("import sys\nif __name__ == 'lazy': sys.modules[__name__] = object()\n")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    with pytest.raises(SystemExit) as caught:
+        smoke_main(
+            str(installed), *(word for name in ("acme", "acme.widgets", "lazy", "sys") for word in ("--import", name))
+        )
+    folder = f"{site}/acme"
+    assert failure(caught) == (
+        f"FAILED import acme: it is a namespace package, a folder without code ({folder}): name a module in it"
+    )
+    assert capsys.readouterr().out == "imported acme.widgets\nimported lazy\nimported sys\n"
 
 
 def test_a_wheel_that_is_not_installed(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ _SCL = "centos-release-scl"
     "The base image exists",
     why="Some guides name images that do not exist: manylinux_2_17 is a platform tag, not an image, and the tags of "
     "nvidia/cuda have three-part releases.",
-    fix="use the name in the message",
+    fix="use the name in the message, or another one that `docker buildx imagetools inspect IMAGE` finds",
     source="pypa/manylinux@ad3c4539 and cibuildwheel 4.3.5's pins; NVIDIA's repository of nvidia/cuda's Dockerfiles",
 )
 def _name(case: Case) -> Iterator[str]:
@@ -38,25 +38,24 @@ def _name(case: Case) -> Iterator[str]:
     if image is None:
         return
     if (image.owner, image.name) == ("nvidia", "cuda") and (match := _TWO_PARTS.fullmatch(image.tag)):
-        yield (
-            f"{image.text}: tags of nvidia/cuda have a three-part release, such as "
-            f"{match[1]}.1-{match[2]} or {match[1]}.0-{match[2]}"
-        )
+        yield f"{image.text}: tags of nvidia/cuda have a three-part release: {match[1]}.N-{match[2]}"
     if image.family.startswith("manylinux") and image.owner in _PYPA:
         yield from _manylinux_name(image, case.manylinux)
 
 
 def _manylinux_name(image: ImageName, row: ManylinuxImage | None) -> Iterator[str]:
     missing = next((item for item in missing_images() if item.name == image.family), None)
-    if missing:
-        instead = f"{missing.instead}_{image.machine}" if image.machine else missing.instead
-        yield f"{image.text}: {missing.why}: {instead}"
+    if missing and not image.variant:
+        built = next((item.arches for item in manylinux_images() if item.name == missing.instead), ())
+        yield f"{image.text}: {missing.why}" + (
+            f": {missing.instead}_{image.machine}" if image.machine in built else ""
+        )
         return
     if row is None:
         policy = _POLICY.match(image.family)
         newest = max(number(item.glibc) for item in manylinux_images())
         # A newer image may exist that the facts do not have.
-        if image.place in _PYPA_PLACES and policy and (int(policy[1]), int(policy[2])) < newest:
+        if image.place in _PYPA_PLACES and not image.variant and policy and (int(policy[1]), int(policy[2])) < newest:
             yield f"{image.text}: there is no such image; there are {', '.join(i.name for i in manylinux_images())}"
     elif image.place in _PYPA_PLACES and image.machine and image.machine not in row.arches:
         yield f"{image.text}: {row.name} is built for {', '.join(row.arches)}, not for {image.machine}"
@@ -85,7 +84,8 @@ def _ended(case: Case) -> Iterator[str]:
 )
 def _removed(case: Case) -> Iterator[str]:
     image = case.image
-    if image is None or not image.family:
+    # An image that was made from one of these may be older than its tag.
+    if image is None or not image.family or image.variant:
         return
     for row in removed_pythons():
         # The removal may be known by its month only.
@@ -99,14 +99,18 @@ def _removed(case: Case) -> Iterator[str]:
     "The base image is for the cell's platform",
     why="An image with an architecture in its name exists only for that architecture: on another one, it cannot be "
     "pulled or does not start.",
-    fix="use the image name without an architecture (manylinux_2_28, since May 2026), or a recipe for each platform",
+    fix="use an image that is built for all platforms (pypa's manylinux_2_28, since May 2026), or a recipe for each platform",
     source="pypa/manylinux@ad3c4539",
 )
 def _platform(case: Case) -> Iterator[str]:
-    machine = MACHINES[case.platform]
-    if case.image and case.image.family and case.image.machine not in ("", machine):
-        other = case.image.text.replace(case.image.machine, machine)
-        yield f"{case.platform} is {machine}, and the base is {case.image.text}; use {other}"
+    image, machine = case.image, MACHINES[case.platform]
+    if image is None or image.machine in ("", machine):
+        return
+    built = case.manylinux.arches if case.manylinux and image.place in _PYPA_PLACES else ()
+    own = image.name == f"{image.family}_{image.machine}" and machine in built
+    name = f"{image.place}/{image.family}_{machine}".lstrip("/")
+    advice = f"; use {name}{image.tag and ':'}{image.tag}" if own else ""
+    yield f"{case.platform} is {machine}, and the base is {image.text}{advice}"
 
 
 def _lacks_tools(image: ImageName) -> bool:

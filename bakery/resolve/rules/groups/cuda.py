@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 
 from bakery.core.errors import UsageError
+from bakery.resolve.rules.build_files import is_separable
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.device import OPEN, listed_code
 from bakery.resolve.rules.rule import Severity, rule
-from bakery.toolchains.facts import broken_releases, clangs, cuda_release, number
-from bakery.toolchains.facts.archs import Arch, lack, parse
+from bakery.toolchains.facts import broken_releases, clangs, cuda_release, cuda_releases, number
+from bakery.toolchains.facts.archs import Arch, cmake_problems, lack, parse
 
 
 def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
@@ -26,18 +27,15 @@ def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
 @rule(
     "cuda-arch-syntax",
     "Lists of architectures are valid",
-    why="CMake and nvcc fail on an unknown name, minutes after the start of the build. 'native' is the GPU of the "
-    "machine, and a build container has none.",
-    fix="write 80, 80-real or 80-virtual, separated by semicolons",
-    source="CMake, CUDA_ARCHITECTURES",
+    why="CMake stops at another spelling, and nvcc at an unknown name, minutes after the start of the build. 'native' is "
+    "the GPU of the machine, and a build container has none.",
+    fix="write 80, 80-real or 80-virtual, separated by semicolons without blanks; or all or all-major alone",
+    source="CMake 4.4.5, CUDA_ARCHITECTURES and CMakeCUDAArchitecturesValidate.cmake",
 )
 def _syntax(case: Case) -> Iterator[str]:
     for where, text in case.arch_lists:
-        if where != "TORCH_CUDA_ARCH_LIST" and text not in OPEN:
-            try:
-                parse(text)
-            except UsageError as error:
-                yield from (f"{where}: {problem}" for problem in error.details)
+        if where != "TORCH_CUDA_ARCH_LIST":
+            yield from (f"{where}: {problem}" for problem in cmake_problems(text))
 
 
 @rule(
@@ -110,6 +108,49 @@ def _clang(case: Case) -> Iterator[str]:
                 )
 
 
+_CUDA_ELSEWHERE = re.compile(r"cuda|nvcc|nvidia", re.IGNORECASE)
+
+
+@rule(
+    "cuda-sources",
+    "A project with CUDA code has a compiler for it",
+    why="The base of the builder has no nvcc, so CMake, Meson or torch stop when they look for one. This is checked by "
+    "`check` and before a build.",
+    fix='set builder.toolkit = "cuda" and the variable CUDA_VERSION, or use an image with CUDA as the base',
+    source="CMake 4.4.5: No CMAKE_CUDA_COMPILER could be found; torch 2.13: CUDA_HOME environment variable is not set",
+    severity=Severity.WARNING,
+)
+def _sources(case: Case) -> Iterator[str]:
+    place = case.project.build_files.cuda if case.project else ""
+    # Another image, a package, a command or a variable of the recipe may bring a compiler.
+    brought = case.before_build or any(map(_CUDA_ELSEWHERE.search, (*case.packages, *case.required, *case.environment)))
+    is_known = case.debian or (case.manylinux and case.image and not case.image.variant)
+    if place and is_known and not (case.toolkit or (case.image and case.image.cuda) or brought):
+        yield f"{place} compiles CUDA code, and the builder has no compiler for it"
+
+
+@rule(
+    "clang-separable",
+    "If clang compiles CUDA, no device code is linked",
+    why="NVIDIA's wheels of CUDA 12 have neither nvlink for it nor crt/link.stub, so the link of separately compiled device "
+    "code fails: fatbinary does not know the option of CMake.",
+    fix='use CUDA 13, or toolkit "debian", "image" or "repository" for CUDA 12, which have nvcc; or compile without '
+    "CUDA_SEPARABLE_COMPILATION and -rdc=true",
+    source="a bake with toolkit clang and CUDA 12 that failed, 2026-11",
+)
+def _separable(case: Case) -> Iterator[str]:
+    if case.compiler != "clang":
+        return
+    texts = {**case.settings, **{f"CMAKE_ARGS: {name}": value for name, value in case.cmake_defines.items()}}
+    named = [name for name, value in texts.items() if name.endswith("CUDA_SEPARABLE_COMPILATION") and value in _ON]
+    flagged = [name for name, value in {**case.environment, **case.settings}.items() if is_separable(value)]
+    place = case.project.build_files.separable if case.project else ""
+    for where in (*named, *flagged, *filter(None, (place,))):
+        yield f"{where} asks for device code that is linked, and clang compiles CUDA {case.cuda} here"
+
+
+_ON = ("ON", "TRUE", "YES", "1", "on", "true", "True", "yes")
+
 _COMPRESS_MODE = re.compile(r"--?compress-mode[=\s]+([a-z]+)")
 _COMPRESS_SINCE = "12.8"
 """The first CUDA release whose nvcc has the option."""
@@ -157,6 +198,47 @@ def _compression_driver(case: Case) -> Iterator[str]:
     mode = _compress_mode(case)
     if mode in ("size", "balance") and case.compiler == "nvcc" and case.cuda_major == "12":
         yield f"--compress-mode={mode}: the wheel needs a driver of CUDA {_ZSTD_DRIVER} (550) or newer"
+
+
+def _unknown_release(case: Case) -> tuple[bool, tuple[str, ...]] | None:
+    """Return whether the CUDA release is newer than all known ones, and those of its major; None if nothing is wrong."""
+    if not case.compiler or not re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", case.cuda) or cuda_release(case.cuda):
+        return None
+    known = [row.version for row in cuda_releases()]
+    if number(case.cuda) < number(known[0]):
+        # Before the facts begin.
+        return None
+    same = tuple(item for item in known if item.partition(".")[0] == case.cuda.partition(".")[0])
+    return number(case.cuda) > number(known[-1]), same or tuple(known[-1:])
+
+
+@rule(
+    "cuda-release-missing",
+    "There is such a CUDA release",
+    why="NVIDIA publishes no more releases of an older major. The packages of one that does not exist are not found, after "
+    "the base of the builder was made.",
+    fix="use a release in the message, in three parts: 12.8.1",
+    source="NVIDIA's wheels and release notes, 11.8 to 13.5",
+)
+def _missing_release(case: Case) -> Iterator[str]:
+    found = _unknown_release(case)
+    if found and not found[0]:
+        yield f"there is no CUDA {case.cuda}; there are {', '.join(found[1])}"
+
+
+@rule(
+    "cuda-release-new",
+    "Bakery knows the CUDA release",
+    why="The rules about compilers and architectures say nothing of a release that is newer than Bakery's facts, and the "
+    "release may not exist.",
+    fix="check that NVIDIA has the release; `pip index versions cuda-toolkit` lists those of its wheels",
+    source="NVIDIA's wheels and release notes, 11.8 to 13.5",
+    severity=Severity.WARNING,
+)
+def _new_release(case: Case) -> Iterator[str]:
+    found = _unknown_release(case)
+    if found and found[0]:
+        yield f"CUDA {case.cuda} is newer than {found[1][-1]}, the newest release that Bakery knows"
 
 
 @rule(

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from bakery.core.errors import UsageError
+from bakery.resolve.rules.build_files import standard
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.toolchains.facts import jax_releases, minor, number, torch_arch_lists, torch_release
+from bakery.toolchains.facts.archs import parse
 from bakery.toolchains.facts.rows import JaxRelease, TorchArchList, TorchRelease
 
 LIST = "TORCH_CUDA_ARCH_LIST"
@@ -68,7 +71,17 @@ def _arch_list(case: Case) -> Iterator[str]:
         elif plain.endswith("f") and plain[:-1] in row.accepted:
             yield f"{shown}, nor any other f variant; it accepts {plain[:-1]} and {plain[:-1]}a"
         else:
-            yield shown
+            near = _as_torch(plain)
+            yield f"{shown}; write {near!r}" if near in row.accepted else shown
+
+
+def _as_torch(entry: str) -> str:
+    """Return torch's spelling of an architecture that is written as for CMake or nvcc; empty if it is none."""
+    try:
+        (arch,) = parse(entry)
+    except (UsageError, ValueError):
+        return ""
+    return f"{arch.major}.{arch.minor}{arch.suffix}"
 
 
 @rule(
@@ -146,6 +159,26 @@ def _index(case: Case) -> Iterator[str]:
 def _clang(case: Case) -> Iterator[str]:
     if case.torch and case.compiler == "clang":
         yield f"the extension is for torch {case.torch}, and clang compiles CUDA {case.cuda} here"
+
+
+@rule(
+    "torch-standard",
+    "No flag states an older C++ standard than torch's headers need",
+    why="The headers of torch 2.13 and newer are C++20. torch adds the flag itself, but not to one that the project has, so "
+    "the first file that includes torch fails.",
+    fix="remove the flag, so that torch chooses the standard, or state the one in the message",
+    source="torch 2.13 to 2.15, torch/headeronly and torch/utils/cpp_extension.py",
+    severity=Severity.WARNING,
+)
+def _standard(case: Case) -> Iterator[str]:
+    row = _torch_row(case)
+    if row is None:
+        return
+    recipe = {name: standard(text) for name, text in {**case.environment, **case.settings}.items()}
+    stated = {**recipe, **(case.project.build_files.standards if case.project else {})}
+    for where, number_ in stated.items():
+        if 0 < number_ < row.cxx:
+            yield f"{where} states C++{number_:02}, and the headers of torch {case.torch} need C++{row.cxx}"
 
 
 @rule(

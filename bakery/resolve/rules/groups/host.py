@@ -44,7 +44,7 @@ def _base_gcc(case: Case) -> tuple[int, str] | None:
     if case.debian:
         return case.debian.gcc, f"Debian {case.suite}"
     image = case.image
-    row = case.manylinux if image and not image.cuda else None
+    row = case.manylinux if image and not image.cuda and not image.variant else None
     if image is None or row is None:
         return None
     # The compiler is unknown for a tag without a date, or with a date before the family changed its compiler.

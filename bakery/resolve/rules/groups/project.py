@@ -26,11 +26,17 @@ def _project_file(case: Case) -> Iterator[str]:
     "test-files",
     "The files of the test exist",
     why=f"They are copied in the last step, after the wheel was built. {_WHEN}",
-    fix="write the path as it is in the source folder; a file that source.ignore matches is not sent",
+    fix="write the path as it is in the source folder, without links; a file that source.ignore matches is not sent",
     source="the step of the test: cp -r",
 )
 def _test_files(case: Case) -> Iterator[str]:
+    linked = {path: (link, target) for path, link, target in (case.project.linked_files if case.project else ())}
+    for path, (link, target) in linked.items():
+        # cp copies the link, not what it leads to.
+        yield f"{case.place('test.files')}: {path!r}: {link!r} is a link; write {target!r}"
     for path in case.project.missing_files if case.project else ():
+        if path in linked:
+            continue
         yield f"{case.place('test.files')}: {path!r} is not in the source folder {case.project and case.project.folder}"
 
 

@@ -109,6 +109,39 @@ def _names(case: Case) -> Iterator[str]:
         yield f"cells that differ only in {' and '.join(case.unnamed_axes)} build wheels of one name"
 
 
+@rule(
+    "one-wheel-for-pythons",
+    "One cell builds a wheel that serves several Pythons",
+    why="Each Python would build a wheel of its own, with the same name. Two compilers seldom give the same bytes, and then "
+    "the run fails after all were compiled, or, in several jobs, only when the wheels meet.",
+    fix='set the key: [wheel] abi3 = "3.11" for an abi3 wheel of 3.11 and newer, py3 = true for a py3-none one',
+    source="setuptools, scikit-build-core, meson-python and maturin name such wheels cp311-abi3 or py3-none",
+    severity=Severity.WARNING,
+)
+def _one_wheel(case: Case) -> Iterator[str]:
+    api = case.settings.get(_PY_API, "")
+    floor, place = (
+        (f"3.{api[3:]}", f"{_PY_API} = {api!r}") if re.fullmatch(r"cp3\d+", api) else (api, f"{_PY_API} = {api!r}")
+    )
+    if not api:
+        floor, place = case.project.one_wheel if case.project else ("", "")
+    if not re.fullmatch(r"py3|3\.\d+", floor):
+        return
+    served = [
+        python
+        for python in sorted(case.pythons, key=_minor)
+        if floor == "py3" or (not python.endswith("t") and _minor(python) >= _minor(floor))
+    ]
+    if case.python in served and served[1:]:
+        # meson-python names the wheel for the Python that builds it, others for the floor: the lowest served is right for all.
+        key = "py3 = true" if floor == "py3" else f'abi3 = "{served[0]}"'
+        yield f"{place}: Python {', '.join(served)} each build a wheel of one name; set wheel.{key}"
+
+
+def _minor(python: str) -> int:
+    return int(python.removesuffix("t").partition(".")[2])
+
+
 _NUMBER = re.compile(r"[1-9][0-9]*")
 
 

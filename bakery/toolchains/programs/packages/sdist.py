@@ -10,7 +10,6 @@ import base64
 import functools
 import hashlib
 import html.parser
-import http.client
 import json
 import os
 import re
@@ -23,7 +22,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, NamedTuple
 
-from . import pip_alone
+from . import download, pip_alone
 from .unpack import unpack
 
 SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
@@ -32,9 +31,11 @@ SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 LOCK = "/lock/locked.json"
 TOLD = "/requirements/source.json"
 
-LARGEST_LISTING = 128 << 20
-LARGEST_ARCHIVE = 2 << 30
-"""What a list of files and an archive may have (bytes): many times what real ones do."""
+LARGEST_LISTING, LISTING_S = 24 << 20, 120
+LARGEST_ARCHIVE, ARCHIVE_S = 2 << 30, 3600
+"""What a list of files and an archive may have (bytes), and may take (seconds): many times what real ones do."""
+
+MOST_TABLES = 1_000_000
 
 
 class Entry(NamedTuple):
@@ -121,12 +122,21 @@ def request(url: str, index: str) -> urllib.request.Request:
 def listing(index: str, name: str) -> list[Entry]:
     """Return the files of a project as the index lists them."""
     http_request = request(index.rstrip("/") + "/" + canonical(name) + "/", index)
-    with urllib.request.urlopen(http_request, timeout=120) as reply:
-        body, kind, base = reply.read(LARGEST_LISTING + 1), reply.headers.get_content_type(), reply.geturl()
-    if len(body) > LARGEST_LISTING:
-        raise ValueError("its list of files is larger than " + str(LARGEST_LISTING) + " bytes")
+    body, kind, base = download.content(http_request, LARGEST_LISTING, LISTING_S)
+    try:
+        with download.within(LISTING_S):
+            entries = parsed(body, kind)
+    except (AssertionError, RecursionError):
+        raise ValueError("its list of files is damaged") from None
+    return [entry._replace(url=urllib.parse.urljoin(base, entry.url)) for entry in entries]
+
+
+def parsed(body: bytes, kind: str) -> list[Entry]:
+    """Return the files on a page of an index."""
     if kind.endswith("+json"):
-        entries = [
+        if body.count(b"[") + body.count(b"{") > MOST_TABLES:
+            raise ValueError("its list of files has more than " + str(MOST_TABLES) + " tables")
+        return [
             Entry(
                 item["url"],
                 item["filename"],
@@ -136,11 +146,9 @@ def listing(index: str, name: str) -> list[Entry]:
             )
             for item in json.loads(body)["files"]
         ]
-    else:
-        page = Anchors()
-        page.feed(body.decode("utf-8", "replace"))
-        entries = page.entries
-    return [entry._replace(url=urllib.parse.urljoin(base, entry.url)) for entry in entries]
+    page = Anchors()
+    page.feed(body.decode("utf-8", "replace"))
+    return page.entries
 
 
 def canonical(name: str) -> str:
@@ -197,7 +205,7 @@ def offered(index: str, name: str) -> list[Entry]:
         return listing(index, name)
     except urllib.error.HTTPError as error:
         sys.exit("sdist: the package index answered " + str(error.code) + " for " + name)
-    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+    except download.FAILURES as error:
         sys.exit("sdist: cannot read " + name + " in the package index: " + str(error))
 
 
@@ -214,17 +222,13 @@ def find(index: str, name: str, version: str) -> Entry:
 def fetch(entry: Entry, index: str, archive: str) -> str:
     """Download an archive into a file and return its SHA-256; exit if this fails, or if the hash is another one."""
     try:
-        with urllib.request.urlopen(request(entry.url, index), timeout=600) as reply, open(archive, "wb") as out:
-            for block in iter(lambda: reply.read(1 << 20), b""):
-                out.write(block)
-                if out.tell() > LARGEST_ARCHIVE:
-                    raise ValueError("it is larger than " + str(LARGEST_ARCHIVE) + " bytes")
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        sha256 = download.save(request(entry.url, index), archive, LARGEST_ARCHIVE, ARCHIVE_S)
+    except download.FAILURES as error:
         sys.exit("sdist: cannot fetch " + entry.filename + ": " + str(error))
     for algorithm, expected in entry.hashes.items():
         if algorithm in hashlib.algorithms_guaranteed and digest(archive, algorithm) != expected.lower():
             sys.exit("sdist: the " + algorithm + " of " + entry.filename + " is not the one in the index")
-    return digest(archive, "sha256")
+    return sha256
 
 
 def digest(path: str, algorithm: str) -> str:
@@ -255,7 +259,7 @@ def locked(index: str, name: str, pinned: str) -> tuple[Entry, str] | None:
     return entries[0], package["sha256"]
 
 
-def download(wanted: str, folder: str) -> None:
+def fetch_source(wanted: str, folder: str) -> None:
     """Download, verify and unpack the source archive NAME==VERSION; exit if this fails, or if another one is locked."""
     if wanted.count("==") != 1:
         sys.exit("sdist: expected NAME==VERSION, got " + wanted)

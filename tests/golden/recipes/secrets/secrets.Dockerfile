@@ -88,7 +88,10 @@ WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 FROM native-tools AS native
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
-RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/ccache-source,target=/usr/local/bin/ccache-source \
+    --mount=from=tools,source=/ccache_text.py,target=/usr/local/bin/ccache_text.py \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
     --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=source,source=/src,target=/src,rw \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
@@ -164,7 +167,10 @@ RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/pac
 FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
-RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/ccache-source,target=/usr/local/bin/ccache-source \
+    --mount=from=tools,source=/ccache_text.py,target=/usr/local/bin/ccache_text.py \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
     --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=source,source=/src,target=/src,rw \
     --mount=from=native,source=/native,target=/native --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache \

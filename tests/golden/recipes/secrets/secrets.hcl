@@ -5,8 +5,8 @@ variable "SOURCE_DATE_EPOCH" {
   default     = "315532800"
   description = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
   validation {
-    condition     = length(regexall("^(?:[0-9]+)$", SOURCE_DATE_EPOCH)) > 0
-    error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970"
+    condition     = length(regexall("^(?:[0-9]{1,9}|[0-3][0-9]{9}|4[0-2][0-9]{8}|43[0-4][0-9]{7}|435[0-3][0-9]{6})$", SOURCE_DATE_EPOCH)) > 0
+    error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970, not milliseconds, at most 4353999999: the times of zip archives end in 2107"
   }
 }
 

@@ -42,6 +42,33 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
     --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     net /opt/pip/bin/python -I -S /usr/local/bin/packages install tools /opt/bakery
 
+# Nothing: a context has this name.
+FROM scratch AS git-checkout
+
+# Nothing: a context has this name.
+FROM scratch AS git-directory
+
+# No configuration, hooks and logs. No other step sees this.
+FROM scratch AS git-files
+COPY --link --from=git-checkout [".gi[t]/HEA[D]", ".gi[t]/inde[x]", ".gi[t]/sharedinde[x].*", ".gi[t]/packed-ref[s]", ".gi[t]/shallo[w]", ".gi[t]/commondi[r]", ".gi[t]/inf[o]/exclud[e]", "/git-checkout/"]
+COPY --link --from=git-checkout [".gi[t]/ref[s]", "/git-checkout/refs/"]
+COPY --link --from=git-checkout [".gi[t]/object[s]", "/git-checkout/objects/"]
+COPY --link --from=git-directory ["HEA[D]", "inde[x]", "sharedinde[x].*", "packed-ref[s]", "shallo[w]", "commondi[r]", "inf[o]/exclud[e]", "/git-directory/"]
+COPY --link --from=git-directory ["ref[s]", "/git-directory/refs/"]
+COPY --link --from=git-directory ["object[s]", "/git-directory/objects/"]
+
+FROM base AS git-description
+ARG GIT_PREFIX=""
+ARG GIT_CHECKOUT="."
+RUN --network=none --mount=from=tools,source=/repository.py,target=/usr/local/bin/repository.py --mount=from=git-files,target=/git \
+    /opt/bakery/bin/python -I -S /usr/local/bin/repository.py /git /repository . "${GIT_PREFIX}" "${GIT_CHECKOUT}"
+
+FROM scratch AS repository
+COPY --link --from=git-description /repository/ /
+
+FROM scratch AS git
+COPY --link --from=repository / /
+
 # What the project needs to be built, and to run; the same list means the same builder.
 FROM base AS project
 RUN --network=none --mount=from=tools,source=/requires.py,target=/usr/local/bin/requires.py --mount=source=.,target=/src \
@@ -82,11 +109,29 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
 
 # What the backend requires beside that (PEP 517).
 FROM backend AS backend-requires
-RUN --network=none --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=source=.,target=/src,rw \
+RUN --network=none --mount=from=tools,source=/with_repository.py,target=/usr/local/bin/with_repository.py \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=source=.,target=/src,rw \
+    --mount=from=git,source=/rules,target=/run/repository-rules --mount=source=.,target=/run/source \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /requires/backend.txt
+    /opt/bakery/bin/python -I -S /usr/local/bin/with_repository.py first /requires/backend.txt -- /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /requires/backend.txt
+
+# The repository, if that step asked for it; else nothing.
+FROM scratch AS backend-requires-asked
+COPY --link --from=git /state/ /state/
+COPY --link --from=backend-requires /asked/choice/ /
+
+# The same with the repository. If nobody asked, nothing is left to do here.
+FROM backend AS backend-requires-again
+RUN --network=none --mount=from=tools,source=/with_repository.py,target=/usr/local/bin/with_repository.py \
+    --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=backend-requires,source=/asked/source,target=/src,rw \
+    --mount=from=git,source=/rules,target=/run/repository-rules --mount=from=backend-requires,source=/asked/epoch,target=/run/epoch \
+    --mount=from=backend-requires-asked,source=/repository,target=/run/repository \
+    umask 022 && \
+    rm -rf /src/dockerfiles/bin && \
+    { rmdir /src/dockerfiles 2>/dev/null || true; } && \
+    /opt/bakery/bin/python -I -S /usr/local/bin/with_repository.py again /requires/backend.txt -- /opt/venv/bin/python -I -S /usr/local/bin/packages ask /src /opt/venv /requires/backend.txt
 
 FROM requirements AS backend-requirements
 ARG PYTHON_VERSION
@@ -94,7 +139,8 @@ RUN --mount=from=tools,source=/net,target=/usr/local/bin/net --mount=from=tools,
     --mount=from=tools,source=/packages,target=/usr/local/bin/packages --mount=from=lock,source=/lock/backend,target=/lock \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     --mount=from=backend-requires,source=/requires/backend.txt,target=/requires/backend.txt \
-    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /requires/backend.txt
+    --mount=from=backend-requires-again,source=/requires/backend.txt,target=/requires/again.txt \
+    net sh -c 'exec "$(find-python "$0")" "$@"' "${PYTHON_VERSION}" -I -S /usr/local/bin/packages resolve backend --beside=build -- -r /requires/backend.txt -r /requires/again.txt
 
 # What this project's build needs, and nothing else.
 FROM backend AS builder
@@ -112,15 +158,46 @@ WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 FROM builder AS compile
 ARG SOURCE_DATE_EPOCH="315532800"
 ARG TARGETARCH
-RUN --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+RUN --mount=from=tools,source=/with_repository.py,target=/usr/local/bin/with_repository.py \
+    --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/ccache-source,target=/usr/local/bin/ccache-source \
+    --mount=from=tools,source=/ccache_text.py,target=/usr/local/bin/ccache_text.py \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
     --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
     --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=source=.,target=/src,rw \
+    --mount=from=git,source=/rules,target=/run/repository-rules --mount=source=.,target=/run/source \
+    --mount=from=backend-requires-asked,source=/repository,target=/run/repository \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
     --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
     umask 022 && \
     rm -rf /src/dockerfiles/bin && \
     { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build /opt/bakery/bin/python -I -S /usr/local/bin/with_repository.py first /wheels/built -- with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
+    count-ccache
+
+# The repository, if that step asked for it; else nothing.
+FROM scratch AS compile-asked
+COPY --link --from=git /state/ /state/
+COPY --link --from=compile /asked/choice/ /
+
+# The same with the repository. If nobody asked, nothing is left to do here.
+FROM builder AS compile-again
+ARG TARGETARCH
+RUN --mount=from=tools,source=/with_repository.py,target=/usr/local/bin/with_repository.py \
+    --mount=from=tools,source=/with-ccache,target=/usr/local/bin/with-ccache \
+    --mount=from=tools,source=/ccache-source,target=/usr/local/bin/ccache-source \
+    --mount=from=tools,source=/ccache_text.py,target=/usr/local/bin/ccache_text.py \
+    --mount=from=tools,source=/slot.py,target=/usr/local/bin/slot.py \
+    --mount=from=tools,source=/link_cache.py,target=/usr/local/bin/link_cache.py \
+    --mount=from=tools,source=/count-ccache,target=/usr/local/bin/count-ccache --mount=from=compile,source=/asked/source,target=/src,rw \
+    --mount=from=git,source=/rules,target=/run/repository-rules --mount=from=compile,source=/asked/epoch,target=/run/epoch \
+    --mount=from=compile-asked,source=/repository,target=/run/repository \
+    --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=from=cache-scope,target=/run/cache-scope \
+    --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
+    umask 022 && \
+    rm -rf /src/dockerfiles/bin && \
+    { rmdir /src/dockerfiles 2>/dev/null || true; } && \
+    CCACHE_STATSLOG=/tmp/ccache.log SKBUILD_BUILD_DIR=/tmp/build /opt/bakery/bin/python -I -S /usr/local/bin/with_repository.py again /wheels/built -- with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built /src && \
     count-ccache
 
 # Names the wheel, and adds the libraries that it needs.
@@ -128,7 +205,8 @@ FROM compile AS repair
 ARG SOURCE_DATE_EPOCH="315532800"
 RUN --network=none --mount=from=tools,source=/finish.py,target=/usr/local/bin/finish.py \
     --mount=from=tools,source=/archive.py,target=/usr/local/bin/archive.py \
-    /opt/bakery/bin/python /usr/local/bin/finish.py /wheels/built /wheels/dist --plat auto && \
+    --mount=from=compile-again,source=/wheels/built,target=/wheels/built-again \
+    /opt/bakery/bin/python /usr/local/bin/finish.py /wheels/built /wheels/dist --again=/wheels/built-again --plat auto && \
     /opt/bakery/bin/python /usr/local/bin/archive.py /wheels/dist
 
 # The wheel and nothing else.

@@ -5,8 +5,8 @@ variable "SOURCE_DATE_EPOCH" {
   default     = "315532800"
   description = "Time stamp of everything built, in seconds since 1970: the same input gives the same bytes"
   validation {
-    condition     = length(regexall("^(?:[0-9]+)$", SOURCE_DATE_EPOCH)) > 0
-    error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970"
+    condition     = length(regexall("^(?:[0-9]{1,9}|[0-3][0-9]{9}|4[0-2][0-9]{8}|43[0-4][0-9]{7}|435[0-3][0-9]{6})$", SOURCE_DATE_EPOCH)) > 0
+    error_message = "SOURCE_DATE_EPOCH: expected seconds since 1970, not milliseconds, at most 4353999999: the times of zip archives end in 2107"
   }
 }
 
@@ -46,6 +46,16 @@ variable "CACHE_READ_ONLY" {
     condition     = contains(["false", "true"], CACHE_READ_ONLY)
     error_message = "CACHE_READ_ONLY: expected true or false"
   }
+}
+
+variable "GIT_CHECKOUT" {
+  default     = "."
+  description = "Folder with the .git that build backends ask; empty: they have no git"
+}
+
+variable "GIT_DIRECTORY" {
+  default     = ""
+  description = "Git directory, where GIT_CHECKOUT has none, or does not send it: `git rev-parse --git-dir`"
 }
 
 variable "CA_BUNDLE" {
@@ -106,6 +116,11 @@ target "_common" {
   dockerfile = "dockerfiles/system-packages.Dockerfile"
   args = {
     SOURCE_DATE_EPOCH = SOURCE_DATE_EPOCH
+    GIT_CHECKOUT      = GIT_CHECKOUT
+  }
+  contexts = {
+    git-checkout  = GIT_CHECKOUT
+    git-directory = GIT_DIRECTORY
   }
   # Without a file there is no secret; steps then trust what the image trusts.
   secret = [

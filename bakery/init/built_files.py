@@ -1,0 +1,68 @@
+"""Which source files the build of a project compiles, as far as its build files tell."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+
+from bakery.init.findings import texts
+from bakery.init.tree import Tree
+
+_HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inl|cuh|pxd|pxi)$")
+_LONGEST = 200
+_MOST_GLOBS = 200
+_BETWEEN = re.compile(r"[^\w./*?+\[\]${}@-]+")
+
+
+def built_files(tree: Tree, sources: Iterable[str], *, is_native: bool) -> frozenset[str]:
+    """Return those of some source files that are compiled.
+
+    These are the files that a build file names, alone or by a glob, those next to them, and headers below or in `include`.
+    If it names none, nobody knows: all of them in a project with a native build, none in others.
+
+    Args:
+        is_native: the project has a native build.
+    """
+    named = [
+        name for name in tree.own if re.search(r"(?:^|/)(?:CMakeLists\.txt|meson\.build|Makefile)$|\.cmake$", name)
+    ]
+    named += [name for name in tree.own if name.endswith(".py") and name.count("/") < 1]
+    named += [name for name in ("pyproject.toml", "setup.cfg") if name in tree.files]
+    # Split, because a search for longer words than there are takes the square of the time.
+    words = [
+        (name.rpartition("/")[0], word)
+        for name, text in texts(tree, named)
+        for word in dict.fromkeys(_BETWEEN.split(text))
+        if "." in word and len(word) <= _LONGEST
+    ]
+    globs = [(folder, word) for folder, word in words if "*" in word][:_MOST_GLOBS]
+    names = {word.rpartition("/")[2] for _, word in words}
+    sources = list(sources)
+    found = {
+        name
+        for name in sources
+        if name.rpartition("/")[2] in names or any(_fits(name, folder, glob) for folder, glob in globs)
+    }
+    if not found:
+        return frozenset(sources if is_native else ())
+    # What is next to them may be named by a variable.
+    folders = {name.rpartition("/")[0] for name in found}
+    return frozenset(
+        name for name in sources if _near(name.rpartition("/")[0], folders, is_header=bool(_HEADER.search(name)))
+    )
+
+
+def _fits(name: str, folder: str, glob: str) -> bool:
+    """Whether a glob of a build file in a folder stands for a file; what is before its first variable is not compared."""
+    start, _, pattern = re.split(r"[}@]/?", glob)[-1].rpartition("/")
+    start = start.strip("./")
+    parent, _, base = name.rpartition("/")
+    inside = not start or "*" in start or f"/{parent}/".find(f"/{start}/") >= 0
+    return inside and fnmatch.fnmatchcase(base, pattern) and (not folder or f"{parent}/".startswith(f"{folder}/"))
+
+
+def _near(folder: str, compiled: set[str], *, is_header: bool) -> bool:
+    parts = folder.split("/")
+    below = ("/".join(parts[:depth]) in compiled for depth in range(1, len(parts)))
+    return folder in compiled or (is_header and ("include" in parts or any(below)))

@@ -1,0 +1,45 @@
+"""What a recipe asks of its build, for those who judge a plan: rules, advice, estimates. They read no words of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bakery.plan.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFacts:
+    """The facts about a build, with references to variables.
+
+    Attributes:
+        requirements: the Python packages that the recipe and its framework require, for the builder and the native step.
+        packages: the system packages that the recipe names.
+        config_settings: options of the build backend.
+        environment: that of the compile step and, with precedence, of the native step.
+        declared: the build arguments that these steps declare.
+        compilers: CUDA major, or an empty text for the only toolkit → the program that compiles CUDA.
+        before_build: the shell command that changes the builder; empty for none.
+        picks_host: a toolkit installs a host compiler that its release supports.
+        limits_jobs: the number of parallel compilers is limited.
+        job_memory: bytes that one compiler needs; 0 if unknown.
+        jobs: the number of parallel compilers that the recipe names; 0 for none.
+        test_command: the shell command of the test; empty for none.
+        test_files: the files that the test gets, relative to the source.
+        test_requirements: the Python packages of the test.
+    """
+
+    requirements: tuple[Value, ...] = ()
+    packages: tuple[str, ...] = ()
+    config_settings: tuple[tuple[str, Value], ...] = ()
+    environment: tuple[tuple[str, Value], ...] = ()
+    declared: tuple[str, ...] = ()
+    compilers: Mapping[str, str] = field(default_factory=dict)
+    before_build: str = ""
+    picks_host: bool = False
+    limits_jobs: bool = False
+    job_memory: int = 0
+    jobs: int = 0
+    test_command: str = ""
+    test_files: tuple[str, ...] = ()
+    test_requirements: tuple[Value, ...] = ()

@@ -1,0 +1,133 @@
+"""A git repository for steps that run code of the project, which they get only if they ask for it.
+
+Build backends ask git for the version, and which files are tracked or ignored. ``.git`` is never sent: it changes with each
+commit, and contains the history and tokens. A step runs in an empty repository until something in it opens a file of that
+repository. Then it stops, and a second step runs the same commands in a repository that ``with_repository.py`` makes from a
+description of the checkout's. The second step gets the source and the description from the first one, which hands over
+nothing if nobody asked: for a project that does not ask, no key changes with a commit, and the second step stays cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Stage
+from bakery.plan.options import Variable
+from bakery.plan.values import Ref, literal
+from bakery.resolve.references import declarations
+from bakery.resolve.stage_inputs import Parts, Turn, folder, literals, source_mount, stage_with_args
+from bakery.toolchains import program_mounts
+from bakery.toolchains.pip_steps import TOOLS
+from bakery.toolchains.program_mounts import GIT_CHECKOUT, GIT_CONTEXTS, GIT_PREFIX, REPOSITORY
+
+STAGE = "git"
+"""The stage with the description: a copy, for the reason in `program_mounts.CONTEXT`."""
+
+_FILES, _DESCRIBE = "git-files", "git-description"
+_GIVEN, _RULES, _PRISTINE, _ASKED = "/run/repository", "/run/repository-rules", "/run/source", "/asked"
+_EPOCH = Arg("SOURCE_DATE_EPOCH")
+
+
+def asking_stages(  # noqa: PLR0913
+    parts: Parts,
+    name: str,
+    base: str,
+    result: str,
+    run: Callable[[Turn], Run],
+    comment: str,
+    *args: Arg,
+    source: Mount | None = None,
+    full: bool = False,
+    is_dated: bool = True,
+    given: str = "",
+) -> tuple[Stage, ...]:
+    """Return the stages of a step that may ask for the repository; one stage if the source is no folder of a checkout.
+
+    Args:
+        result: the file or folder that the step makes; empty in the stage whose step did not run to its end.
+        run: returns the step.
+        source: replaces the mount of the source.
+        full: an empty result is an error (of the native command).
+        is_dated: the step gets SOURCE_DATE_EPOCH.
+        given: a stage before it that may ask; if it did, this one has the repository at once.
+    """
+    dated = (_EPOCH,) if is_dated else ()
+    source = source or source_mount(parts, writable=True)
+
+    def stage(name: str, turn: Turn, comment: str, *more: Arg) -> Stage:
+        steps = (run(turn),)
+        own = (arg for arg in (*more, *args) if arg not in declarations(steps))
+        return stage_with_args(name, base, steps, comment, *own)
+
+    if not parts.settings.text("source.path"):
+        return (stage(name, Turn((), source), comment, *dated),)
+
+    def turn(which: str, source: Mount, *mounts: Mount) -> Turn:
+        program = (f"{TOOLS}/bin/python", "-I", "-S", program_mounts.path("with_repository.py"))
+        words = literals(*program, which, result, *["--full"] * full, "--")
+        return Turn(words, source, (Mount("bind", _RULES, source="/rules", from_=STAGE), *mounts))
+
+    def chosen(name: str) -> Mount:
+        return Mount("bind", _GIVEN, source="/repository", from_=f"{name}-asked")
+
+    pristine = Mount("bind", _PRISTINE, source=source.source, from_=source.from_)
+    first = turn("first", source, pristine, *([chosen(given)] if given else []))
+    handed = Mount("bind", "/src", source=f"{_ASKED}/source", from_=name, writable=True)
+    epoch = Mount("bind", "/run/epoch", source=f"{_ASKED}/epoch", from_=name)
+    second = turn("again", handed, epoch, chosen(name))
+    choice = (Copy(("/state/",), "/state/", STAGE), Copy((f"{_ASKED}/choice/",), "/", name))
+    return (
+        stage(name, first, comment, *dated),
+        Stage(f"{name}-asked", literal("scratch"), choice, "The repository, if that step asked for it; else nothing."),
+        stage(again(name), second, "The same with the repository. If nobody asked, nothing is left to do here."),
+    )
+
+
+def again(name: str) -> str:
+    """Return the name of the stage that runs a step with the repository."""
+    return f"{name}-again"
+
+
+def results(parts: Parts, name: str, result: str, target: str) -> tuple[Mount, ...]:
+    """Return the mount of what the second step of a stage made; none if it has only one."""
+    return (Mount("bind", target, source=result, from_=again(name)),) if parts.settings.text("source.path") else ()
+
+
+_SENT = ("HEA[D]", "inde[x]", "sharedinde[x].*", "packed-ref[s]", "shallo[w]", "commondi[r]", "inf[o]/exclud[e]")
+"""What tells commits, tags and tracked files, beside the folders ``refs`` and ``objects``. No file must exist."""
+
+
+def git_variables(stages: Sequence[Stage]) -> tuple[Variable, ...]:
+    """Return the variables of the bake file that name the repository for a plain ``docker buildx bake``, if steps may ask."""
+    checkout, directory = GIT_CONTEXTS.values()
+    about = "Git directory, where GIT_CHECKOUT has none, or does not send it: `git rev-parse --git-dir`"
+    return (
+        Variable(checkout, ".", "Folder with the .git that build backends ask; empty: they have no git"),
+        Variable(directory, "", about),
+    ) * any(stage.name == _FILES for stage in stages)
+
+
+def repository_stages(parts: Parts) -> tuple[Stage, ...]:
+    """Return the stages with the description of the checkout's repository.
+
+    In a run of Bakery, a build context replaces the stage `program_mounts.REPOSITORY`. Plain ``docker buildx bake``
+    makes the description from the git directory. BuildKit sends only those files of a context that a stage names.
+    """
+    if not parts.settings.text("source.path"):
+        return ()
+    program = (f"{TOOLS}/bin/python", "-I", "-S", program_mounts.path("repository.py"), "/git", "/repository")
+    words = (*literals(*program, folder(parts)), (Ref(GIT_PREFIX),), (Ref(GIT_CHECKOUT),))
+    describe = Run((Command(words),), (Mount("bind", "/git", from_=_FILES),), network=False)
+    copies = (
+        Copy(tuple(f"{place}{name}" for name in names), f"/{name_of}/{target}", name_of)
+        for name_of, place in zip(GIT_CONTEXTS, (".gi[t]/", ""), strict=True)
+        for names, target in ((_SENT, ""), (("ref[s]",), "refs/"), (("object[s]",), "objects/"))
+    )
+    args = (Arg(GIT_PREFIX, literal("")), Arg(GIT_CHECKOUT, literal(".")))
+    return (
+        *(Stage(name, literal("scratch"), comment="Nothing: a context has this name.") for name in GIT_CONTEXTS),
+        Stage(_FILES, literal("scratch"), tuple(copies), "No configuration, hooks and logs. No other step sees this."),
+        Stage(_DESCRIBE, literal("base"), (*args, describe)),
+        Stage(REPOSITORY, literal("scratch"), (Copy(("/repository/",), "/", _DESCRIBE),)),
+        Stage(STAGE, literal("scratch"), (Copy(("/",), "/", REPOSITORY),)),
+    )

@@ -1,0 +1,156 @@
+"""What the files that describe a project's build say about C++ and CUDA, as input of rules; no code runs.
+
+Only statements that every build reaches count: none in a condition or a comment. Where a file leaves a doubt, nothing is
+said of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+_MOST_FILES = 100
+_STANDARDS = {"0x": 11, "1y": 14, "1z": 17, "2a": 20, "2b": 23, "2c": 26}
+_STANDARD = re.compile(r"(?:-std=|--std[= ]|cpp_std=)(?:c|gnu)\+\+(\d[0-9a-z])")
+_SEPARABLE = re.compile(r"(?<![\w-])--?(?:rdc|relocatable-device-code)[= ]true\b")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
+_BRACKETS = re.compile(r"(?s)#?\[(=*)\[.*?\]\1\]")
+_CMAKE_CALL = re.compile(r"(?m)^[ \t]*([A-Za-z_]\w*)[ \t]*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_MESON_LINE = re.compile(r"(?m)^[ \t]*(if|foreach|endif|endforeach|(?:project|add_languages|subdir)[ \t]*\([^()]*\))")
+_TRUE = ("ON", "TRUE", "YES", "1")
+
+
+@dataclass
+class BuildFiles:
+    """What the files say; places are ``CMakeLists.txt:3``.
+
+    Attributes:
+        cuda: where CUDA code or its toolkit is asked for; empty for nowhere.
+        separable: where device code is asked to be linked (``CUDA_SEPARABLE_COMPILATION``, ``-rdc=true``).
+        standards: place → the C++ standard that a flag for the compiler states there.
+    """
+
+    cuda: str = ""
+    separable: str = ""
+    standards: dict[str, int] = field(default_factory=dict)
+
+
+def read_build_files(read: Callable[[str], str]) -> BuildFiles:
+    """Return what a project's build files say; ``read`` returns the text of a file, empty for none."""
+    found = BuildFiles()
+    for name in ("setup.py", "setup.cfg", "pyproject.toml"):
+        _flags(found, name, read(name))
+    _setup_py(found, read("setup.py"))
+    for main, visit in (("CMakeLists.txt", _cmake), ("meson.build", _meson)):
+        names = [main]
+        # The list grows while it is read.
+        for name in names:
+            text = _COMMENT.sub("", _BRACKETS.sub(_lines_of, read(name)))
+            _flags(found, name, text)
+            folder = name.removesuffix(main)
+            names += [f"{folder}{inner}/{main}" for inner in visit(found, name, text)][: _MOST_FILES - len(names)]
+    return found
+
+
+def standard(text: str) -> int:
+    """Return the highest C++ standard that a text with compiler flags states; 0 for none."""
+    return max((_number(match[1]) for match in _STANDARD.finditer(text)), default=0)
+
+
+def is_separable(flags: str) -> bool:
+    """Whether flags for a compiler of CUDA code ask for code that must be linked: ``-rdc=true``."""
+    return bool(_SEPARABLE.search(flags))
+
+
+def _number(text: str) -> int:
+    return _STANDARDS.get(text) or (int(text) if text.isdecimal() and text != "98" else 3)
+
+
+def _lines_of(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
+
+
+def _place(name: str, text: str, at: int) -> str:
+    return f"{name}:{text.count(chr(10), 0, at) + 1}"
+
+
+def _flags(found: BuildFiles, name: str, text: str) -> None:
+    text = _COMMENT.sub("", text)
+    stated = [(_place(name, text, match.start()), _number(match[1])) for match in _STANDARD.finditer(text)]
+    # A file with several standards chooses one.
+    if len({number for _, number in stated}) == 1:
+        found.standards |= stated
+
+
+def _cmake(found: BuildFiles, name: str, text: str) -> Iterator[str]:
+    """Note what a CMakeLists.txt says, and yield the folders that it adds."""
+    depth = 0
+    for match in _CMAKE_CALL.finditer(text):
+        command, words, place = match[1].lower(), match[2].replace('"', " ").split(), _place(name, text, match.start())
+        depth += command in ("if", "function", "macro", "foreach", "while", "block")
+        depth -= command in ("endif", "endfunction", "endmacro", "endforeach", "endwhile", "endblock")
+        if depth:
+            continue
+        if command == "return":
+            return
+        if command == "add_subdirectory" and words and "EXCLUDE_FROM_ALL" not in words and ".." not in words[0]:
+            yield words[0].rstrip("/")
+        languages = words[1:] if command == "project" else words if command == "enable_language" else []
+        is_toolkit = command == "find_package" and words[:1] in (["CUDAToolkit"], ["CUDA"]) and "REQUIRED" in words
+        if ("CUDA" in languages and "OPTIONAL" not in languages) or is_toolkit:
+            found.cuda = found.cuda or place
+        pairs = itertools.pairwise(words)
+        is_set = any(key.endswith("CUDA_SEPARABLE_COMPILATION") and value.upper() in _TRUE for key, value in pairs)
+        if is_set or is_separable(match[2]):
+            found.separable = found.separable or place
+
+
+def _meson(found: BuildFiles, name: str, text: str) -> Iterator[str]:
+    """Note what a meson.build says, and yield the folders that it adds."""
+    depth = 0
+    for match in _MESON_LINE.finditer(text):
+        depth += (match[1] in ("if", "foreach")) - match[1].startswith("end")
+        words = re.findall(r"'([^'\n]*)'", match[1])
+        if depth or not words:
+            continue
+        if match[1].startswith("subdir"):
+            yield words[0]
+        elif "cuda" in words[match[1].startswith("project") :] and not re.search(r"required\s*:\s*(?!true)", match[1]):
+            found.cuda = found.cuda or _place(name, text, match.start(1))
+
+
+def _setup_py(found: BuildFiles, text: str) -> None:
+    try:
+        with warnings.catch_warnings():
+            # Invalid escapes and the like are the project's affair.
+            warnings.simplefilter("ignore")
+            stack: list[ast.AST] = [ast.parse(text)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    cuda, separable = [], []
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.If | ast.IfExp | ast.Try) and not _is_main(node):
+            continue
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name == "CUDAExtension" or (name.endswith("Extension") and _names_cuda(node)):
+                cuda.append(node.lineno)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_separable(node.value):
+            separable.append(node.lineno)
+        stack += ast.iter_child_nodes(node)
+    found.cuda = f"setup.py:{min(cuda)}" if cuda else ""
+    found.separable = f"setup.py:{min(separable)}" if separable else ""
+
+
+def _is_main(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
+
+
+def _names_cuda(call: ast.Call) -> bool:
+    texts = (item.value for item in ast.walk(call) if isinstance(item, ast.Constant) and isinstance(item.value, str))
+    return any(text.endswith(".cu") for text in texts)

@@ -1,0 +1,209 @@
+"""The report of a run: one row for each target, and its JSON. Little is imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bakery.core.errors import BakeryError, OutputError
+from bakery.core.inside import Inside
+from bakery.core.names import Kind
+from bakery.plan.cells import Target
+from bakery.plan.values import Json
+from bakery.runs.journal import Record
+from bakery.runs.result import Result
+
+VERSION = 3
+"""Version of the JSON of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedWheel:
+    """A wheel in the output folder; ``size`` in bytes, ``warnings`` of the audit; ``device``: architecture → bytes of its code."""
+
+    path: Path
+    sha256: str
+    size: int
+    warnings: tuple[str, ...] = ()
+    device: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReport:
+    """One target of a run.
+
+    Attributes:
+        result: ``done``, ``failed``, ``canceled``, or ``kept`` if an earlier run finished it.
+        reason: why it is not done, in one line; else empty.
+        cached: the number of its steps that were cached.
+        wheels: one for each name in the recipe.
+        node: the node of its last try; empty for the engine.
+        left: nodes that failed while they baked it.
+        cache: errors of its layer cache, which fail no build.
+        memory: MB that its cell needed at most; 0 if unknown.
+        compiled: compilations with a compiler cache, and hits of these; None if nothing was compiled.
+    """
+
+    name: str
+    cell: str
+    result: str
+    seconds: float = 0.0
+    steps: int = 0
+    cached: int = 0
+    log: Path | None = None
+    wheels: tuple[PublishedWheel, ...] = ()
+    tries: int = 1
+    reason: str = ""
+    node: str = ""
+    left: tuple[str, ...] = ()
+    cache: tuple[str, ...] = ()
+    compiled: tuple[int, int] | None = None
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CellFailure:
+    """A cell that failed, and why; ``skipped``: cells that need the same failed step, and were not built to the end."""
+
+    cell: str
+    error: BakeryError
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """All cells that it stopped."""
+        return (self.cell, *self.skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run of one recipe; ``stopped``: what ended it early: a signal's name, ``timeout``, or nothing.
+
+    ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
+    about several wheels together. ``started``: when the first cell could start, in seconds since
+    1970. ``replaced``: wheel that had another content in the output folder → what changed since; empty if unknown.
+    """
+
+    recipe: str
+    targets: tuple[TargetReport, ...]
+    output: Path
+    state: Path
+    seconds: float
+    failures: tuple[CellFailure, ...] = ()
+    stopped: str = ""
+    printed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    started: float = 0.0
+    replaced: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> dict[str, bool]:
+        """Cell → whether all of its targets are done, in the order of the plan."""
+        done: dict[str, bool] = {}
+        for target in self.targets:
+            done[target.cell] = done.get(target.cell, True) and not target.reason
+        return done
+
+    @property
+    def wheels(self) -> tuple[PublishedWheel, ...]:
+        """The wheels in the output folder, each once: those of this run, and those that were up to date."""
+        return tuple({item.path: item for target in self.targets for item in target.wheels}.values())
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing was baked, because everything is up to date."""
+        return bool(self.targets) and all(target.result == Result.KEPT for target in self.targets)
+
+    @property
+    def succeeded(self) -> str:
+        """``all`` cells, ``some``, or ``none``."""
+        done = self.cells.values()
+        return "all" if all(done) else "some" if any(done) else "none"
+
+    @property
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """Name of a wheel → the cells that built the same bytes of it, if there are several."""
+        cells: dict[str, list[str]] = {}
+        for target in self.targets:
+            for wheel in target.wheels:
+                cells.setdefault(wheel.path.name, []).append(target.cell)
+        return {
+            name: tuple(sorted(built, key=lambda cell: (len(cell), cell))) for name, built in cells.items() if built[1:]
+        }
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the report as JSON."""
+        return {
+            "version": VERSION,
+            "recipe": self.recipe,
+            "succeeded": self.succeeded,
+            "stopped": self.stopped,
+            "started": round(self.started, 3),
+            "seconds": round(self.seconds, 3),
+            "output": str(self.output),
+            "printed_secrets": list(self.printed),
+            "warnings": list(self.warnings),
+            "replaced": dict(self.replaced),
+            "failures": self._failures_json(),
+            "targets": [
+                {
+                    "name": target.name,
+                    "cell": target.cell,
+                    "result": target.result,
+                    "reason": target.reason,
+                    "tries": target.tries,
+                    "node": target.node,
+                    "memory": target.memory,
+                    "left": list(target.left),
+                    "cache_troubles": list(target.cache),
+                    "compiler_cache": None
+                    if target.compiled is None
+                    else {"compilations": target.compiled[0], "hits": target.compiled[1]},
+                    "seconds": round(target.seconds, 3),
+                    "steps": target.steps,
+                    "cached": target.cached,
+                    "log": str(target.log) if target.log else None,
+                    "wheels": [
+                        {
+                            "path": str(item.path),
+                            "sha256": item.sha256,
+                            "size": item.size,
+                            "warnings": list(item.warnings),
+                            "device": dict(item.device),
+                        }
+                        for item in target.wheels
+                    ],
+                }
+                for target in self.targets
+            ],
+        }
+
+    def write(self) -> None:
+        """Write ``report.json`` in the folder of the run. Raises OutputError."""
+        path = self.state / "report.json"
+        try:
+            Inside(self.state).write(path.name, json.dumps(self.to_json(), indent=1).encode())
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def _failures_json(self) -> list[Json]:
+        if not self.failures:
+            return []
+        # Slow to import, and needed after failures only.
+        from bakery.runs.run_outcome import failure_json
+
+        return [failure_json(failure) for failure in self.failures]
+
+
+def finished_target(target: Target, record: Record, output: Path) -> TargetReport:
+    """Return the row of a target that an earlier run finished."""
+    wheels = record.wheels if target.kind is Kind.WHEEL else ()
+    return TargetReport(
+        name=target.name,
+        cell=target.cell.id,
+        result=Result.KEPT.value,
+        wheels=tuple(PublishedWheel(output / item.name, item.sha256, item.size) for item in wheels),
+        tries=0,
+    )

@@ -1,0 +1,221 @@
+"""The page of a run: one HTML file with its report, the times of its steps and compilers, and the logs of failures.
+
+The page loads nothing: its policy allows its own script and style alone. What a project or its steps may have written
+is in the page as JSON, and the script shows it as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import deque
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+from bakery.core.errors import OutputError, UsageError
+from bakery.core.inside import Inside
+from bakery.plan.values import Json
+from bakery.runs.cell_profile import CellProfile, Command, StepTime, read
+from bakery.runs.kept_logs import Failure, Report, ReportedTarget, lines, read_report
+from bakery.runs.run_folders import kept_runs
+from bakery.toolchains.facts.archs import Arch, cover, parse
+
+NAME = "report.html"
+
+_SAMPLES = 400
+"""Points of the chart of running compilers."""
+
+_SLOWEST = 10
+"""Compiles that the page lists for each cell."""
+
+_LOG_LINES = 200
+_LOG_CHARACTERS = 20_000
+_MAX_FAILURES = 40
+_LONGEST_TITLE = 160
+
+Document = dict[str, Json]
+
+
+def write(run: Path) -> Path:
+    """Write the page of a run into its folder, and return its path. Raises OutputError if it cannot."""
+    report = read_report(run)
+    if report is None:
+        raise OutputError(
+            f"{run} has no report.json that can be read", hint="choose another run with `wheel-bakery report RUN`"
+        )
+    try:
+        Inside(run).write(NAME, html(data(run, report)).encode(errors="replace"))
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {run / NAME}: {error.strerror or error}", hint="free some disk space"
+        ) from error
+    return run / NAME
+
+
+def html(document: Document) -> str:
+    """Return the page of a document, as `data` makes it."""
+    folder = files("bakery.runs") / "page"
+    style, script = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    # No end of the element, whatever the text has.
+    text = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Run</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<header><h1></h1><p></p><nav aria-label="Sections"></nav></header>\n<main></main>\n'
+        f'<script type="application/json" id="data">{text}</script>\n<script>{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def data(run: Path, report: Report) -> Document:
+    """Return what the page shows: the report of a run, with its times, its logs and the run before it."""
+    names = list(dict.fromkeys(target["cell"] for target in report["targets"]))
+    profiles = [profile for name in names if (profile := read(run, name)) and profile.recipe == report["recipe"]]
+    return {
+        **cast("Document", report),
+        "run": run.name,
+        "failures": _failures(run, report["failures"]),
+        "previous": _previous(run, report),
+        "gpus": _gpus(report["targets"]),
+        **_timeline(profiles, report["started"]),
+    }
+
+
+def _failures(run: Path, failures: Sequence[Failure]) -> list[Json]:
+    """Return the failures, cells that failed alike together, with the end of the first one's log."""
+    groups: dict[str, list[Failure]] = {}
+    for failure in failures:
+        key = json.dumps([failure["message"], failure["details"], failure["hint"]])
+        groups.setdefault(key, []).append(failure)
+    rows: list[Json] = []
+    for group in list(groups.values())[:_MAX_FAILURES]:
+        log = Path(group[0]["log"]).name
+        shown: Document = {"cells": [item["cell"] for item in group], "lines": _end(run / "logs" / log) if log else []}
+        rows.append({**cast("Document", group[0]), **shown})
+    return rows
+
+
+def _end(log: Path) -> list[Json]:
+    try:
+        text = "\n".join(deque(lines(log), _LOG_LINES))[-_LOG_CHARACTERS:]
+    except OutputError:
+        return []
+    return list(text.split("\n"))
+
+
+def _previous(run: Path, report: Report) -> Json:
+    """Return what to compare with: the newest kept run of the recipe that baked before this one."""
+    older = sorted((path for path in kept_runs(run.parents[1]) if path.name < run.name), reverse=True)
+    for path in older:
+        before = read_report(path)
+        if before is None or before["recipe"] != report["recipe"]:
+            continue
+        if not any(target["tries"] for target in before["targets"]):
+            continue
+        rows: Document = {
+            target["name"]: {
+                "result": target["result"],
+                "seconds": target["seconds"],
+                "tries": target["tries"],
+                "size": sum(wheel["size"] for wheel in target["wheels"]),
+            }
+            for target in before["targets"]
+        }
+        return {"run": path.name, "seconds": before["seconds"], "targets": rows}
+    return None
+
+
+def _gpus(targets: Sequence[ReportedTarget]) -> Json:
+    """Return how each GPU runs the wheels that have device code."""
+    rows: list[Json] = []
+    for wheel in [item for target in targets for item in target["wheels"] if item["device"]]:
+        ranges = cover([arch for text in wheel["device"] for arch in _archs(text)])
+        device: Document = {**wheel["device"]}
+        rows.append({"wheel": Path(wheel["path"]).name, "device": device, "by": [item.by for item in ranges]})
+    names: list[Json] = [{"capability": item.gpu.capability, "names": list(item.gpu.names)} for item in cover([])]
+    return {"names": names, "wheels": rows} if rows else None
+
+
+def _archs(text: str) -> tuple[Arch, ...]:
+    """Return an architecture that a wheel has code for; nothing for one that is not known."""
+    try:
+        return parse(text)
+    except UsageError:
+        return ()
+
+
+def _timeline(profiles: Sequence[CellProfile], started: float) -> Document:
+    """Return the steps and the slowest compiles of each cell, in seconds since the run started."""
+    # BuildKit also tells of steps that ended before the run: what it kept in memory.
+    ran = {profile.cell: [step for step in profile.steps if _ran(step, started)] for profile in profiles}
+    every = [step for steps in ran.values() for step in steps]
+    zero = started or min((step.start for step in every), default=0.0)
+    end = max((step.start + step.seconds for step in every), default=zero)
+    titles: dict[str, int] = {}
+    owners: dict[tuple[str, float], int] = {}
+    cells: list[Json] = []
+    for number, profile in enumerate(profiles):
+        steps: list[Json] = []
+        for step in sorted(ran[profile.cell], key=lambda step: step.start):
+            title = titles.setdefault((step.work or step.title)[:_LONGEST_TITLE], len(titles))
+            # BuildKit runs a step once for all bakes that need it, and tells each of them the same times.
+            owner = owners.setdefault((step.title, round(step.start, 3)), number)
+            shared = owner if owner != number else -1
+            first, last = max(0.0, step.start - zero), step.start + step.seconds - zero
+            steps.append([title, round(first, 2), round(last - first, 2), shared])
+        slowest = sorted(_compiles(profile), key=lambda command: -command.seconds)[:_SLOWEST]
+        cells.append(
+            {
+                "name": profile.cell,
+                "steps": steps,
+                "cached": len(profile.steps) - len(steps),
+                "slowest": [
+                    [command.name, round(command.start - zero, 2), round(command.seconds, 2), command.mb]
+                    for command in slowest
+                ],
+            }
+        )
+    return {
+        "titles": list(titles),
+        "cells": cells,
+        "length": round(end - zero, 2),
+        "running": {
+            "cores": max((profile.cores for profile in profiles), default=0),
+            "counts": _running([item for profile in profiles for item in _compiles(profile)], zero, end),
+        },
+    }
+
+
+def _ran(step: StepTime, started: float) -> bool:
+    return not step.cached and step.start + step.seconds >= started
+
+
+def _compiles(profile: CellProfile) -> list[Command]:
+    return [command for command in profile.commands if command.kind == "compile"]
+
+
+def _running(commands: Sequence[Command], zero: float, end: float) -> list[Json]:
+    """Return the most compilers that ran at once in each part of the run; empty if none ran."""
+    if not commands or end <= zero:
+        return []
+    most = [0] * _SAMPLES
+    scale = _SAMPLES / (end - zero)
+    running, last = 0, 0
+    for moment, change in sorted([*((item.start, 1) for item in commands), *((item.end, -1) for item in commands)]):
+        place = min(_SAMPLES - 1, max(0, int((moment - zero) * scale)))
+        for index in range(last, place + 1):
+            most[index] = max(most[index], running)
+        running, last = running + change, place
+        most[place] = max(most[place], running)
+    return list[Json](most)

@@ -1,0 +1,167 @@
+"""A shell in the state before a step: buildx's debugger runs it with the environment, mounts and network of the step.
+
+The step is replaced by one that writes its command into the history of the shell and fails; the debugger then opens a
+shell where that step would have run.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from bakery.core.environment import for_tool
+from bakery.core.errors import EngineError, UsageError
+from bakery.core.names import Kind
+from bakery.emit.dockerfile import shell_text
+from bakery.engine.client import DOCTOR, TIMEOUT_S, Engine
+from bakery.engine.session import EngineSession
+from bakery.plan.cells import Cell, Target
+from bakery.plan.dockerfile import Add, Copy, Run, Script, Stage, Workdir
+from bakery.plan.model import Plan
+from bakery.plan.stage_digests import Lineage
+from bakery.plan.values import Json
+from bakery.runs.buildx.bake import BakeRequest, bake_environment, checked_argv
+from bakery.runs.buildx.gha_cache_env import NAMES
+from bakery.runs.context import BakeContext
+from bakery.runs.options import Options
+from bakery.runs.pipeline import check, open_session, pin
+from bakery.runs.run_folders import state_folder
+from bakery.runs.up_to_date import select_cells
+from wheel_audit.readers import json_of
+
+_SHELL = "entrypoint=/bin/bash,tty=true"
+_SCRIPT = "/tmp/step.sh"
+_FAILS = 97
+
+
+def open_shell(
+    root: Path, plan: Plan, cell: Cell, stage: Stage, command: Run, options: Options, engine: EngineSession
+) -> None:
+    """Open a shell on the terminal, in the state before a command of a stage; return when it ends.
+
+    Raises EngineError if there was no shell.
+    """
+    kind = Kind.WHEEL if stage.name in Lineage(plan).of(cell, [Kind.WHEEL]) else Kind.TEST
+    plan = replace(plan, stages=tuple(before(item, command) if item is stage else item for item in plan.stages))
+    options = replace(options, groups=(str(kind),), only=(cell.id,))
+    with ExitStack() as resources:
+        context = BakeContext(
+            root=root,
+            plan=plan.for_builders(engine.platforms) if plan.crosses else plan,
+            options=options,
+            environment=engine.environment,
+            say=engine.say,
+            state_folder=state_folder(root, engine.environment),
+            previous={},
+            engine=engine,
+            resources=resources,
+        )
+        select_cells(context)
+        check(context)
+        open_session(context)
+        pin(context)
+        context.folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="bakery-shell-")))
+        ignore = context.source.ignore
+        common = context.session.request(context.task_targets, context.folder, context.pins, ignore=ignore)
+        request = context.request(common, context.tasks[cell.id], "")
+        target = next(item for item in request.targets if item.kind is kind)
+        _debug(request, target, stage.name)
+
+
+def stages(plan: Plan, cell: Cell) -> list[str]:
+    """Return the stages of a cell's wheel and test that run a command."""
+    lineage = Lineage(plan).of(cell, [Kind.WHEEL, Kind.TEST])
+    return [stage.name for stage in plan.stages if stage.name in lineage and commands(stage)]
+
+
+def stage_named(plan: Plan, cell: Cell, at: str) -> Stage:
+    """Return a stage of a cell by its name, which may lack the recipe's. Raises UsageError if there is none."""
+    known = stages(plan, cell)
+    name = next((name for name in (at, f"{plan.recipe}-{at}") if name in known), "")
+    if not name:
+        raise UsageError(f"{cell.id} has no step of {at}", hint=f"it has {', '.join(known)}")
+    return next(item for item in plan.stages if item.name == name)
+
+
+def commands(stage: Stage) -> list[Run]:
+    """Return the commands of a stage."""
+    return [step for step in stage.steps if isinstance(step, Run)]
+
+
+def command_at(stage: Stage, step: str) -> Run:
+    """Return the command of a stage that BuildKit numbers ``step``, such as ``2/3``; else its last one."""
+    numbered = [item for item in stage.steps if isinstance(item, Run | Copy | Add | Workdir)]
+    # In a stage that starts from an image, that is the first step.
+    numbers = [
+        (f"{number}/{len(numbered) + more}", item) for more in (0, 1) for number, item in enumerate(numbered, 1 + more)
+    ]
+    chosen = (item for name, item in numbers if name == step and isinstance(item, Run))
+    return next(chosen, commands(stage)[-1])
+
+
+def before(stage: Stage, run: Run) -> Stage:
+    """Return a stage with a command that is not run, but written into the history of the shell."""
+    texts = [shell_text(command) for command in run.commands]
+    if any("\n" in text for text in texts):
+        script = "set -eu\n" + "\n".join(texts)
+        write, history = f"printf '%s\\n' {shlex.quote(script)} > {_SCRIPT}; ", f"sh {_SCRIPT}"
+    else:
+        write, history = "", " && ".join(texts)
+    text = f"{write}printf '%s\\n' {shlex.quote(history)} >> ~/.bash_history; exit {_FAILS}"
+    asks = replace(run, commands=(Script(text),))
+    return replace(stage, steps=tuple(asks if step is run else step for step in stage.steps))
+
+
+def _debug(request: BakeRequest, target: Target, stage: str) -> None:
+    """Run buildx's debugger on the terminal. Raises EngineError."""
+    environment = for_tool(bake_environment(request), {"BUILDX_EXPERIMENTAL": "1"}, NAMES)
+    call = Engine(request.environment).call()
+    try:
+        shown = subprocess.run(
+            [*checked_argv(request), "--print"],
+            cwd=request.root,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"buildx gave no answer within {TIMEOUT_S:g} s", hint=DOCTOR) from error
+    if shown.returncode:
+        raise EngineError("buildx cannot read the bake file", details=shown.stderr.splitlines()[-5:])
+    argv = debug_argv(call, json_of(shown.stdout)["target"][target.name], stage, request.builder)
+    done = subprocess.run(argv, cwd=request.root, env=environment, check=False)
+    # The debugger ends with the failure of the step.
+    if done.returncode not in (0, 1):
+        raise EngineError(f"the debugger of buildx ended with exit code {done.returncode}", hint="wheel-bakery doctor")
+
+
+def debug_argv(call: Sequence[str], attributes: Mapping[str, Json], stage: str, builder: str | None) -> list[str]:
+    """Return the command that debugs a stage with what ``bake --print`` prints of a target."""
+    argv = [*call, "buildx", "debug", "--on=error", f"--invoke={_SHELL}", "build", "--progress=auto"]
+    argv += [f"--builder={builder}"] if builder else []
+    argv += [f"--file={attributes['dockerfile']}", f"--target={stage}"]
+    for option, key in (("build-arg", "args"), ("build-context", "contexts")):
+        argv += [f"--{option}={name}={value}" for name, value in _mapping(attributes.get(key)).items()]
+    argv += [f"--platform={name}" for name in _list(attributes.get("platforms"))]
+    argv += [f"--secret={_fields(secret)}" for secret in _list(attributes.get("secret"))]
+    argv += [f"--network={attributes['network']}"] if attributes.get("network") else []
+    return [*argv, str(attributes["context"])]
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _fields(value: Json) -> str:
+    return ",".join(f"{name}={text}" for name, text in value.items()) if isinstance(value, dict) else str(value)

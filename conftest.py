@@ -1,0 +1,67 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from bakery.core.errors import EngineError
+from bakery.engine.discover import find
+
+# A busy machine is no defect of an example.
+settings.register_profile("proof", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("bakery", settings.get_profile("proof"), max_examples=20)
+settings.load_profile("bakery")
+
+Golden = Callable[[Path, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests and all modules stay to the end: the garbage collector need not look at them again and again.
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what runs remember out of the state folder of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.delenv("BAKERY_STATE_DIR", raising=False)
+        yield
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a whole text with a file, or rewrite the file under --update-golden."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def compare(path: Path, text: str) -> None:
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        wanted = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines = (wanted.splitlines(keepends=True), text.splitlines(keepends=True))
+        diff = "".join(difflib.unified_diff(*lines, fromfile=str(path), tofile="now"))
+        assert wanted == text, f"{path.name} is stale (pytest --update-golden rewrites it)\n{diff}"
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def engine_environment() -> Mapping[str, str]:
+    """Give the environment in which docker reaches an engine that can bake; without one the test fails."""
+    try:
+        return {**os.environ, **find().environment}
+    except EngineError as error:
+        pytest.fail(f"{error.message}: {error.hint}\n" + "\n".join(error.details), pytrace=False)

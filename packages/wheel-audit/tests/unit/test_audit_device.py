@@ -1,0 +1,595 @@
+"""Device code, driver, search paths, debug information and torch: planted defects, and wheels without any."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from elfs import shared_object
+from fatbins import DATA, ELF, entry, fatbin, for_archs, real
+from rich.console import Console
+from wheels import EXTENSION, write_wheel
+
+from wheel_audit.auditor import WheelReport, audit_wheel
+from wheel_audit.compare import Change, compare
+from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.finding import Severity
+from wheel_audit.limits import Budget
+from wheel_audit.report import render, render_changes
+from wheel_audit.symbols import Symbols, VersionNeed, read_symbols
+from wheel_audit.tools import AuditwheelReport, ToolResults
+
+Make = Callable[[Path], Path]
+
+CUDA = ExpectedWheel(platform="linux/amd64", device_archs=("sm_80", "sm_90", "compute_90"), cuda="12.8.1")
+ARCHS = ("sm_80", "sm_90", "compute_90")
+METADATA = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: nvidia-cuda-runtime\n"
+TORCH = ("libtorch.so", "libc10.so", "libc.so.6")
+UNLINKED = {"library-not-needed"}
+"""What the real objects of ``data/fatbin`` rightly get: they are linked with nothing, not even libcudart."""
+RUNTIME = ("libcudart.so.12", "libc.so.6")
+
+
+@pytest.fixture(autouse=True)
+def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
+
+
+def cuda(
+    *archs: str,
+    toolkit: int = 128,
+    isa: tuple[int, int] = (8, 7),
+    needed: Sequence[str] = RUNTIME,
+    sections: Mapping[str, bytes] | None = None,
+    wanted: Sequence[str] = (),
+    rpath: str = "",
+    runpath: str = "",
+) -> bytes:
+    """Return an extension module with device code for ``archs``."""
+    code = {".nv_fatbin": for_archs(*archs, toolkit=toolkit, isa=isa)} if archs else {}
+    return shared_object(
+        needed=needed, sections=code | dict(sections or {}), wanted=wanted, rpath=rpath, runpath=runpath
+    )
+
+
+def wheel(data: bytes, *, requires: str = "", **more: bytes) -> Make:
+    metadata = METADATA + (f"Requires-Dist: {requires}\n" if requires else "")
+    files = {EXTENSION: data} | {f"demo/{name}.so": content for name, content in more.items()}
+    return lambda folder: write_wheel(folder, files=files, metadata=metadata)
+
+
+GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
+    "as promised": (wheel(cuda(*ARCHS)), CUDA),
+    "not promised": (wheel(cuda(*ARCHS)), ExpectedWheel()),
+    "architectures spread over objects": (wheel(cuda("sm_80"), other=cuda("sm_90", "compute_90")), CUDA),
+    "one object without": (wheel(cuda(*ARCHS), other=shared_object()), CUDA),
+    "newer PTX of the same CUDA": (wheel(cuda(*ARCHS, isa=(8, 5))), CUDA),
+    "libraries of CUDA alone": (wheel(cuda()), ExpectedWheel(cuda="12.8.1")),
+    "compiled at run time": (wheel(shared_object()), ExpectedWheel(cuda="13.0.3")),
+    "real": (
+        wheel(real("variants")),
+        ExpectedWheel(device_archs=("sm_90a", "sm_100f", "sm_103a", "compute_90a", "compute_100f"), cuda="13.0.3"),
+    ),
+    "real, without section headers": (
+        wheel(real("headerless")),
+        ExpectedWheel(device_archs=("sm_80", "sm_90", "compute_80", "compute_90"), cuda="13.0.3"),
+    ),
+    "grafted library with its own architectures": (
+        lambda folder: write_wheel(
+            folder,
+            files={
+                EXTENSION: cuda(*ARCHS, needed=["libfast-1a2b3c4d.so.1"]),
+                "demo.libs/libfast-1a2b3c4d.so.1": cuda("sm_70", toolkit=118),
+            },
+            metadata=METADATA,
+        ),
+        CUDA,
+    ),
+    "no CUDA at all": (write_wheel, ExpectedWheel(platform="linux/amd64")),
+    "device code beside": (
+        lambda folder: write_wheel(
+            folder,
+            files={EXTENSION: shared_object(needed=RUNTIME), "demo/kernels.fatbin": for_archs("sm_80")},
+            metadata=METADATA,
+        ),
+        ExpectedWheel(),
+    ),
+    "driver with libcuda": (
+        wheel(cuda(*ARCHS, needed=[*RUNTIME, "libcuda.so.1"], wanted=["cuTensorMapEncodeTiled"])),
+        CUDA,
+    ),
+    "driver through a library of the wheel": (
+        wheel(
+            cuda(*ARCHS, needed=["other.so"], wanted=["cuLaunchKernel"]),
+            other=shared_object(needed=["libcuda.so.1"]),
+        ),
+        CUDA,
+    ),
+    "driver's functions defined by a library of the wheel": (
+        wheel(
+            cuda(*ARCHS, needed=["other.so"], wanted=["cuLaunchKernel"]),
+            other=shared_object(defined=["cuLaunchKernel"]),
+        ),
+        CUDA,
+    ),
+    "other libraries' functions": (
+        wheel(
+            cuda(
+                *ARCHS,
+                needed=[*RUNTIME, "libcublas.so.12", "libcufile.so.0", "libcurand.so.10"],
+                wanted=[
+                    "cudaLaunchKernel",
+                    "cublasCreate_v2",
+                    "cuFileRead",
+                    "curandCreateGenerator",
+                    "PyModule_Create2",
+                ],
+            )
+        ),
+        CUDA,
+    ),
+    "paths that hold anywhere": (
+        wheel(cuda(*ARCHS, runpath="$ORIGIN:$ORIGIN/lib:${ORIGIN}/../nvidia/cu13/lib:$ORIGIN/../demo.libs")),
+        CUDA,
+    ),
+    "torch, pinned": (wheel(cuda(*ARCHS, needed=TORCH), requires="torch==2.11.*"), CUDA),
+    "torch itself": (
+        lambda folder: write_wheel(
+            folder,
+            files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()},
+        ),
+        ExpectedWheel(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_wheel_has_no_errors_and_no_warnings(name: str, tmp_path: Path) -> None:
+    make, expected = GOOD[name]
+    findings = audit_wheel(make(tmp_path), expected).findings
+    unlinked = UNLINKED if name.startswith("real") else set()
+    assert {finding.check for finding in findings if finding.severity is not Severity.INFO} <= unlinked
+    assert {finding.check for finding in findings} <= {"device-toolkit", "bundled-library"} | unlinked
+
+
+ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+DEBUG = {".debug_info": bytes(2_000_000), ".debug_line": bytes(500_000), ".symtab": b""}
+DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
+    "no device code": ("device-code-absent", ERROR, wheel(cuda()), CUDA, "expected sm_80, sm_90, compute_90"),
+    "no device code, named for CUDA, no architectures promised": (
+        "device-code-absent",
+        WARNING,
+        lambda folder: write_wheel(folder, filename="demo-1.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl"),
+        ExpectedWheel(cuda="12.8.1"),
+        "its name or version says CUDA",
+    ),
+    "runtime of another toolkit, no architectures promised": (
+        "cuda-major",
+        ERROR,
+        wheel(cuda(needed=["libcudart.so.12"])),
+        ExpectedWheel(cuda="13.0.3"),
+        "needs libcudart.so.12, which is CUDA 12's; expected CUDA 13.0.3",
+    ),
+    "no device code, linked to the runtime": (
+        "device-code-absent",
+        WARNING,
+        wheel(cuda()),
+        ExpectedWheel(),
+        "libcudart.so.12",
+    ),
+    "no device code, named for CUDA": (
+        "device-code-absent",
+        WARNING,
+        lambda folder: write_wheel(folder, filename="demo-1.0+cu130torch2.11-cp311-cp311-manylinux_2_28_x86_64.whl"),
+        ExpectedWheel(),
+        "its name or version says CUDA",
+    ),
+    "only a grafted library has device code": (
+        "device-code-absent",
+        ERROR,
+        lambda folder: write_wheel(
+            folder,
+            files={EXTENSION: shared_object(), "demo.libs/libfast-1a2b3c4d.so.1": cuda(*ARCHS)},
+            metadata=METADATA,
+        ),
+        CUDA,
+        "has no device code",
+    ),
+    "one architecture missing": (
+        "device-arch-missing",
+        ERROR,
+        wheel(cuda("sm_80", "compute_90")),
+        CUDA,
+        "has no device code for sm_90; there is sm_80, compute_90",
+    ),
+    "PTX missing": ("device-arch-missing", ERROR, wheel(cuda("sm_80", "sm_90")), CUDA, "no device code for compute_90"),
+    "sm_90 is not sm_90a": (
+        "device-arch-missing",
+        ERROR,
+        wheel(cuda("sm_90")),
+        ExpectedWheel(device_archs=("sm_90", "sm_90a")),
+        "no device code for sm_90a",
+    ),
+    "architecture nobody asked for": (
+        "device-arch-unasked",
+        ERROR,
+        wheel(cuda(*ARCHS, "sm_75")),
+        CUDA,
+        "has device code for sm_75 (0.00 MB), expected sm_80, sm_90, compute_90",
+    ),
+    "unknown kind": (
+        "device-arch-unasked",
+        ERROR,
+        wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS) + fatbin(entry(64, 90))})),
+        CUDA,
+        "kind64_90",
+    ),
+    "machine code of another toolkit": (
+        "device-toolkit",
+        WARNING,
+        wheel(cuda(*ARCHS, toolkit=118)),
+        CUDA,
+        "expected CUDA 12.8.1, but it has a tool of CUDA 11.8, which is CUDA 11's",
+    ),
+    "PTX of another toolkit": ("device-toolkit", WARNING, wheel(cuda(*ARCHS, isa=(9, 0))), CUDA, "PTX ISA 9.0"),
+    "runtime of another toolkit": (
+        "cuda-major",
+        ERROR,
+        wheel(cuda(*ARCHS, needed=["libcudart.so.13"])),
+        CUDA,
+        "libcudart.so.13, which is CUDA 13's",
+    ),
+    "old runtime": ("cuda-major", ERROR, wheel(cuda(*ARCHS, needed=["libcudart.so.11.0"])), CUDA, "is CUDA 11's"),
+    "what the file tells": (
+        "device-toolkit",
+        INFO,
+        wheel(real("lz4")),
+        ExpectedWheel(),
+        "its device code comes from PTX ISA 9.0, a tool of CUDA 13.0.88",
+    ),
+    "damaged fat binary": (
+        "device-unreadable",
+        WARNING,
+        wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS)[:-8]})),
+        ExpectedWheel(),
+        "no fat binary at offset",
+    ),
+    "damaged entry": (
+        "device-unreadable",
+        WARNING,
+        wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS) + fatbin(entry(ELF, 0))})),
+        CUDA,
+        "contradicts itself",
+    ),
+    "empty stub of libcuda": (
+        "driver-not-needed",
+        ERROR,
+        wheel(cuda(*ARCHS, wanted=["cuTensorMapEncodeTiled"])),
+        CUDA,
+        "calls cuTensorMapEncodeTiled, but nothing it needs is libcuda.so.1",
+    ),
+    "empty stub, many functions": (
+        "driver-not-needed",
+        ERROR,
+        wheel(shared_object(wanted=["cuInit", "cuCtxGetDevice", "cuMemAlloc_v2", "cuLaunchKernel", "cuMemFree_v2"])),
+        ExpectedWheel(),
+        "calls cuCtxGetDevice, cuInit, cuLaunchKernel and 2 more",
+    ),
+    "libcuda needed by an object out of reach": (
+        "driver-not-needed",
+        ERROR,
+        wheel(cuda(*ARCHS, wanted=["cuInit"]), other=shared_object(needed=["libcuda.so.1"])),
+        CUDA,
+        "calls cuInit",
+    ),
+    "absolute RUNPATH": (
+        "rpath-absolute",
+        ERROR,
+        wheel(cuda(*ARCHS, runpath="$ORIGIN:/usr/local/cuda-12.8/lib64")),
+        CUDA,
+        "its RUNPATH has '/usr/local/cuda-12.8/lib64', which is absolute",
+    ),
+    "absolute RPATH": ("rpath-absolute", ERROR, wheel(cuda(*ARCHS, rpath="/build/lib")), CUDA, "its RPATH has"),
+    "path out of the installation": (
+        "rpath-absolute",
+        ERROR,
+        wheel(cuda(*ARCHS, runpath="$ORIGIN/../../lib")),
+        CUDA,
+        "outside the folder that wheels are unpacked into",
+    ),
+    "relative path": (
+        "rpath-absolute",
+        ERROR,
+        wheel(cuda(*ARCHS, runpath="lib")),
+        CUDA,
+        "relative to the current folder",
+    ),
+    "empty path": ("rpath-absolute", ERROR, wheel(cuda(*ARCHS, runpath="$ORIGIN:")), CUDA, "relative to the current"),
+    "debug information": (
+        "not-stripped",
+        INFO,
+        wheel(cuda(*ARCHS, sections=DEBUG)),
+        CUDA,
+        "has 2.50 MB of debug information in 2.50 MB",
+    ),
+    "symbol table": (
+        "not-stripped",
+        INFO,
+        wheel(cuda(*ARCHS, sections={".symtab": b""})),
+        CUDA,
+        "has a symbol table",
+    ),
+    "torch without a requirement": (
+        "framework-pin",
+        ERROR,
+        wheel(cuda(*ARCHS, needed=TORCH), requires="numpy"),
+        CUDA,
+        "needs libc10.so, but does not require torch",
+    ),
+    "torch without a requirement, not promised": (
+        "framework-pin",
+        WARNING,
+        wheel(shared_object(needed=TORCH), requires="torchvision"),
+        ExpectedWheel(),
+        "does not require torch",
+    ),
+    "torch of any release": (
+        "framework-pin",
+        WARNING,
+        wheel(cuda(*ARCHS, needed=TORCH), requires="Torch"),
+        CUDA,
+        "accepts any torch",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_found_with_its_id(name: str, tmp_path: Path) -> None:
+    check, severity, make, expected, message = DEFECTS[name]
+    report = audit_wheel(make(tmp_path), expected)
+    found = [finding for finding in report.findings if (finding.check, finding.severity) == (check, severity)]
+    assert message in "\n".join(finding.message for finding in found)
+    # The renamed wheel contradicts its METADATA, and a missing fat binary leaves its architectures missing.
+    consequences = {"device-toolkit", "bundled-library", "metadata-version", "device-code-absent", *UNLINKED}
+    assert {finding.check for finding in report.findings} - consequences <= {check}
+
+
+def test_each_architecture_that_is_missing_is_one_finding(tmp_path: Path) -> None:
+    report = audit_wheel(wheel(cuda("sm_70"))(tmp_path), CUDA)
+    missing = [finding.message for finding in report.findings if finding.check == "device-arch-missing"]
+    assert [message.split(";")[0] for message in missing] == [
+        f"has no device code for {arch}" for arch in ("sm_80", "sm_90", "compute_90")
+    ]
+
+
+def test_a_variant_keeps_the_promise_of_its_architecture_but_its_ptx_does_not(tmp_path: Path) -> None:
+    findings = audit_wheel(wheel(cuda("sm_80", "sm_90a", "compute_90"))(tmp_path), CUDA).findings
+    told = [(finding.severity, finding.message) for finding in findings if finding.check.startswith("device-arch")]
+    assert told == [(INFO, "has sm_90a for sm_90, which other GPUs of its family may not run")]
+    findings = audit_wheel(wheel(cuda(*ARCHS[:2], "compute_90a"))(tmp_path), CUDA).findings
+    checks = {finding.check for finding in findings if finding.severity is ERROR}
+    assert checks == {"device-arch-missing", "device-arch-unasked"}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.so")))
+def test_real_files_pass_for_exactly_what_they_hold(name: str, tmp_path: Path) -> None:
+    path = wheel(real(name))(tmp_path)
+    (found,) = audit_wheel(path).objects
+    expected = ExpectedWheel(device_archs=found.device_code.archs)
+    # The relocatable one is as nvcc -rdc=true leaves it, without the device link.
+    unlinked = UNLINKED | ({"device-link"} if "relocatable" in name else set())
+    assert {item.check for item in audit_wheel(path, expected).findings} <= {"device-toolkit"} | unlinked
+    for arch in expected.device_archs:
+        rest = tuple(other for other in expected.device_archs if other != arch)
+        failed = {finding.check for finding in audit_wheel(path, replace(expected, device_archs=rest)).findings}
+        assert "device-arch-unasked" in failed or not rest
+
+
+@pytest.mark.parametrize(
+    ("several", "pins"),
+    [
+        (False, ["torch==2.11.*"]),
+        (False, ["torch==2.11.0"]),
+        (False, ["torch==2.11.0+cu130"]),
+        (False, ["torch===2.11.0+cu130"]),
+        (False, ["torch==2.11.0.dev20260101"]),
+        (False, ["torch~=2.11.0"]),
+        (False, ["torch>=2.11,<2.12"]),
+        (False, ["torch>=2.11.1,!=2.11.3,<=2.11.99"]),
+        (False, ["torch @ https://example.org/torch-2.11.0-py3-none-any.whl"]),
+        (False, ["torch", "torch==2.11.*"]),
+        (False, ["torch>=2.11", "torch<2.12"]),
+        (False, ["torch>=2.11", "torch<2.12; python_version>'3.8'"]),
+        (True, ["torch"]),
+        (True, ["torch>=2.11"]),
+        (True, ["torch>=2.9,<3"]),
+        (True, ["torch>=2.10,<2.13"]),
+        (True, ["torch>=2.10,!=2.11.*,<2.13"]),
+        (True, ["torch>2.10,<2.12"]),
+        (True, ["torch<=2.11"]),
+        (True, ["torch<3"]),
+        (True, ["torch==2.*"]),
+        (True, ["torch~=2.11"]),
+        (True, ["torch!=2.10.*"]),
+        (True, ["torch", "torch>=2.9; python_version>'3.8'"]),
+    ],
+)
+def test_a_pin_takes_releases_of_one_minor(several: bool, pins: list[str], tmp_path: Path) -> None:
+    lines = "".join(f"Requires-Dist: {pin}\n" for pin in pins)
+    call = "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    data = cuda(*ARCHS, needed=TORCH, wanted=[call])
+    path = write_wheel(tmp_path, files={EXTENSION: data}, metadata=METADATA + lines)
+    found = [item for item in audit_wheel(path, CUDA).findings if item.check == "framework-pin"]
+    assert [item.severity for item in found] == ([ERROR] if several else [])
+
+
+@pytest.mark.parametrize(
+    ("expected", "hint"),
+    [
+        (replace(CUDA, requires=("numpy", "torch==2.9.*")), "require torch==2.9.*: torch's C++ interface changes"),
+        (replace(CUDA, requires=("torch>=2.10",), torch_abi="2.10"), "require torch>=2.10"),
+        (CUDA, "require the minor release it was built with (torch==X.Y.*)"),
+    ],
+)
+def test_the_advice_names_the_pin_of_the_recipe(expected: ExpectedWheel, hint: str, tmp_path: Path) -> None:
+    path = write_wheel(tmp_path, files={EXTENSION: cuda(*ARCHS, needed=TORCH)}, metadata=METADATA)
+    (finding,) = [item for item in audit_wheel(path, expected).findings if item.check == "framework-pin"]
+    assert finding.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("names", "abi"),
+    [
+        (["_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"], "cxx11"),
+        (["_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", "_ZN5torch3jit4loadERKSs"], "old"),
+        (["_ZN5torch3jit4loadERKSs", "_ZNSt7__cxx1112basic_stringIcE"], "mixed"),
+        # The part of libstdc++ that Red Hat's toolset links in.
+        (["_ZNSs4_Rep20_S_empty_rep_storageE", "_ZNSt13runtime_errorC1ERKSs"], ""),
+        (["PyInit__core"], ""),
+    ],
+)
+def test_the_abi_of_strings(names: list[str], abi: str) -> None:
+    strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
+    assert read_symbols(b"", strings, b"", (), Budget.of(len(strings)), wide=True, little_endian=True).cxx_abi == abi
+
+
+def _read(info: int, section: int = 0, number: int = 1) -> Symbols:
+    """Read a table with one symbol, ``cuInit``."""
+    table = bytes(24) + struct.pack("<IBBHQQ", 1, info, 0, section, 0, 0)
+    needs = [VersionNeed("libcuda.so.1", "V1", 2)]
+    return read_symbols(
+        table, b"\0cuInit\0", struct.pack("<HH", 0, number), needs, Budget.of(8), wide=True, little_endian=True
+    )
+
+
+def test_weak_symbols_may_stay_undefined() -> None:
+    assert _read(0x22).undefined == {}
+    assert _read(0x12).undefined == {"cuInit": ""}
+
+
+def test_a_version_says_whose_a_symbol_is() -> None:
+    assert _read(0x12, number=2).undefined == {"cuInit": "libcuda.so.1"}
+
+
+def test_what_an_object_defines_is_known_by_name() -> None:
+    asked = {hash(name): name for name in ("cuInit", "cuExit")}
+    assert _read(0x12, section=7).provides(asked) == {"cuInit"}
+    assert _read(0x22, section=7).provides(asked) == {"cuInit"}
+    assert _read(0x02, section=7).provides(asked) == frozenset()
+
+
+def test_names_that_share_their_bytes_keep_no_reader_busy() -> None:
+    strings = b"\0" + b"x" * 60_000 + b"\0"
+    table = b"".join(struct.pack("<IBBHQQ", 1 + number % 9, 0x12, 0, 0, 0, 0) for number in range(50_000))
+    began = time.monotonic()
+    assert (
+        len(read_symbols(table, strings, b"", (), Budget.of(len(strings)), wide=True, little_endian=True).undefined) < 9
+    )
+    assert time.monotonic() - began < 5
+
+
+def _text(renderable: object) -> str:
+    out = StringIO()
+    Console(file=out, width=100, color_system=None).print(renderable)
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (cuda("sm_90", "sm_80", "compute_90"), "sm_80 sm_90 + PTX 8.7 for compute_90 (0.00 MB)"),
+        (cuda("compute_80", "compute_90"), "PTX 8.7 for compute_80 compute_90 (0.00 MB)"),
+        (real("variants"), "sm_90a sm_100f sm_103a + PTX 9.0 for compute_90a compute_100f (0.02 MB)"),
+        (real("relocatable"), "sm_90 lto_90 (0.00 MB)"),
+    ],
+)
+def test_the_architectures_are_one_line_for_people(data: bytes, line: str, tmp_path: Path) -> None:
+    assert f"  device code  {line}\n" in _text(render(audit_wheel(wheel(data)(tmp_path))))
+
+
+def test_no_line_without_device_code(tmp_path: Path) -> None:
+    assert "device code" not in _text(render(audit_wheel(write_wheel(tmp_path))))
+
+
+def _report(folder: Path, make: Make) -> WheelReport:
+    folder.mkdir()
+    return audit_wheel(make(folder))
+
+
+def test_the_same_wheel_has_no_changes(tmp_path: Path) -> None:
+    one, two = (_report(tmp_path / name, wheel(cuda(*ARCHS))) for name in ("old", "new"))
+    assert compare(one, two) == ()
+    assert _text(render_changes(compare(one, two))) == "  nothing changed\n"
+
+
+def test_what_changed_since_an_older_wheel(tmp_path: Path) -> None:
+    grafted = shared_object(soname="libz.so.1")
+    old = _report(
+        tmp_path / "old",
+        lambda folder: write_wheel(
+            folder,
+            files={
+                EXTENSION: cuda("sm_80"),
+                "demo/gone.so": shared_object(),
+                "demo.libs/libz-00000000.so.1": grafted,
+            },
+            metadata=METADATA + "Requires-Dist: torch==2.10.*\n",
+        ),
+    )
+    new = _report(
+        tmp_path / "new",
+        lambda folder: write_wheel(
+            folder,
+            "cp311-abi3-manylinux_2_28_x86_64",
+            files={
+                EXTENSION: cuda("sm_80", "sm_90", needed=["libcudart.so.13", "libc.so.6"]),
+                "demo.libs/libz-11111111.so.1": grafted,
+            },
+            metadata=METADATA + "Requires-Dist: torch==2.11.*\nRequires-Python: >=3.11\n",
+            filename="demo-1.1-cp311-abi3-manylinux_2_28_x86_64.whl",
+        ),
+    )
+    changes = compare(old, new)
+    by_subject = {
+        subject: [(change.old, change.new) for change in changes if change.subject == subject]
+        for subject in ("version", "tags", "device code", "libraries", "requirements")
+    }
+    assert by_subject == {
+        "version": [("demo-1.0", "demo-1.1")],
+        "tags": [("cp311", ""), ("", "abi3")],
+        "device code": [("", "sm_90")],
+        "libraries": [("libcudart.so.12", ""), ("", "libcudart.so.13")],
+        "requirements": [("torch==2.10.*", ""), ("", "Python >=3.11"), ("", "torch==2.11.*")],
+    }
+    objects = {change.file: change.bytes for change in changes if change.subject == "object"}
+    assert objects == {
+        EXTENSION: new.objects[0].size - old.objects[0].size,
+        "demo/gone.so": -old.objects[1].size,
+    }
+    assert [change.bytes for change in changes if change.subject == "size"] == [new.size - old.size]
+    assert asdict(changes[0]) == {
+        "subject": "version",
+        "file": "",
+        "old": "demo-1.0",
+        "new": "demo-1.1",
+        "bytes": 0,
+    }
+
+
+def test_the_changes_for_people() -> None:
+    changes = (
+        Change("size", "1.00 MB", "2.50 MB", bytes=1_500_000),
+        Change("object", "", "1.00 MB", "demo/\x1b[31m.so", 1_000_000),
+        Change("device code", "sm_70", ""),
+    )
+    assert _text(render_changes(changes)) == (
+        "  size         1.00 MB -> 2.50 MB (+1,500,000 bytes)\n"
+        "  object       demo/\\x1b[31m.so: + 1.00 MB\n"
+        "  device code  - sm_70\n"
+    )

@@ -1,0 +1,265 @@
+"""Wheels for macOS and Windows: each planted defect is found under its id, good wheels have no finding."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+
+import pytest
+from elfs import shared_object
+from machos import SYSTEM, thin, universal
+from pes import image
+from wheels import write_wheel
+
+from wheel_audit.auditor import audit_wheel
+from wheel_audit.binary import UnreadableBinary
+from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.finding import Severity
+from wheel_audit.limits import Budget
+from wheel_audit.macho import read_macho
+from wheel_audit.pe import read_pe
+from wheel_audit.systems import is_system_library
+from wheel_audit.tools import ToolResults
+
+ARM = "cp311-cp311-macosx_11_0_arm64"
+BOTH = "cp311-cp311-macosx_10_9_universal2"
+WIN = "cp311-cp311-win_amd64"
+MODULE, PYD = "demo/_core.cpython-311-darwin.so", "demo/_core.cp311-win_amd64.pyd"
+ON_MAC = ExpectedWheel(name="demo", version="1.0", python="3.11", platform="macos/arm64", excludes=("libfoo*.dylib",))
+ON_WINDOWS = ExpectedWheel(name="demo", version="1.0", python="3.11", platform="windows/amd64", excludes=("foo*.dll",))
+
+Make = Callable[[Path], Path]
+
+
+@pytest.fixture(autouse=True)
+def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
+
+
+def wheel(tag: str, files: Mapping[str, bytes]) -> Make:
+    return lambda folder: write_wheel(folder, tag, files)
+
+
+def mac(data: bytes, tag: str = ARM, **more: bytes) -> Make:
+    return wheel(tag, {MODULE: data, **{name.replace("__", "/") + ".dylib": item for name, item in more.items()}})
+
+
+def windows(data: bytes, tag: str = WIN, more: Mapping[str, bytes] | None = None) -> Make:
+    return wheel(tag, {PYD: data, **(more or {})})
+
+
+BUNDLED = thin(kind="library", name="/DLC/demo/.dylibs/libz.1.dylib")
+GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
+    "module": (mac(thin()), ON_MAC),
+    "told the old way": (mac(thin(old=True)), ON_MAC),
+    "universal code in a thin wheel": (mac(universal(thin("x86_64"), thin())), ON_MAC),
+    "universal": (mac(universal(thin("x86_64", floor=(10, 9)), thin()), BOTH), ON_MAC),
+    "universal under Intel's expected": (
+        mac(universal(thin("x86_64", floor=(10, 9), signed=False), thin()), BOTH),
+        ExpectedWheel(platform="macos/amd64", plat="macosx_10_13_x86_64"),
+    ),
+    "older than promised": (mac(thin()), ExpectedWheel(platform="macos/arm64", plat="macosx_12_0_arm64")),
+    "bundled": (
+        wheel(
+            ARM,
+            {MODULE: thin(needed=(SYSTEM, "@loader_path/.dylibs/libz.1.dylib")), "demo/.dylibs/libz.1.dylib": BUNDLED},
+        ),
+        ON_MAC,
+    ),
+    "by search path": (
+        wheel(
+            ARM,
+            {
+                MODULE: thin(needed=("@rpath/libz.1.dylib",), rpaths=("@loader_path/lib",)),
+                "demo/lib/libz.1.dylib": BUNDLED,
+            },
+        ),
+        ON_MAC,
+    ),
+    "excluded": (mac(thin(needed=(SYSTEM, "@rpath/libfoo.3.dylib"))), ON_MAC),
+    "torch's": (mac(thin(needed=(SYSTEM, "@rpath/libtorch_cpu.dylib"))), ON_MAC),
+    "may be missing": (mac(thin(weak=("@rpath/libmaybe.dylib",))), ON_MAC),
+    "object file": (wheel(ARM, {MODULE: thin(), "demo/x.o": thin("x86_64", kind="object")}), ON_MAC),
+    "program for another machine": (wheel(ARM, {MODULE: thin(), "demo/tool": thin("x86_64", kind="program")}), ON_MAC),
+    "pyd": (windows(image()), ON_WINDOWS),
+    "stable ABI": (
+        wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image(imports=("python3.dll", "KERNEL32.dll"))}),
+        ExpectedWheel(python="3.13", abi3=True, platform="windows/amd64"),
+    ),
+    "on arm": (
+        wheel("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image("arm64")}),
+        ExpectedWheel(platform="windows/arm64"),
+    ),
+    "bundled runtime": (
+        windows(image(imports=("MSVCP140-1a2b3c4d.dll",)), more={"demo.libs/msvcp140-1a2b3c4d.dll": image(imports=())}),
+        ON_WINDOWS,
+    ),
+    "excluded DLL": (windows(image(imports=("FOO1.dll",), delayed=("nvcuda.dll",))), ON_WINDOWS),
+    ".NET": (windows(image(), more={"demo/net.dll": image("x86", imports=("mscoree.dll",), managed=True)}), ON_WINDOWS),
+    "launcher in a pure wheel": (wheel("py3-none-any", {"demo/w64.exe": image(library=False)}), ExpectedWheel()),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_wheel_has_no_findings(name: str, tmp_path: Path) -> None:
+    make, expected = GOOD[name]
+    report = audit_wheel(make(tmp_path), expected)
+    assert {finding.check for finding in report.findings} <= {"exclude-unused"}
+    json.dumps(report.to_json())
+
+
+DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
+    "Intel's code only": ("macho-machine", mac(thin("x86_64")), ON_MAC),
+    "half of universal2": ("macho-machine", mac(thin(), BOTH), ON_MAC),
+    "cut off": ("macho-unreadable", mac(thin()[:60]), ON_MAC),
+    "code outside the file": ("macho-unreadable", mac(universal(thin(), thin("x86_64"))[:200]), ON_MAC),
+    "ELF in a wheel for macOS": ("macho-foreign", mac(shared_object()), ON_MAC),
+    "made for iOS": ("macho-system", mac(thin(platform=2)), ON_MAC),
+    "no signature": ("macho-unsigned", mac(thin(signed=False)), ON_MAC),
+    "newer than the tag": ("macos-floor", mac(thin(floor=(14, 0))), ON_MAC),
+    "newer than the tag on Intel": (
+        "macos-floor",
+        mac(universal(thin("x86_64", floor=(10, 15)), thin()), BOTH),
+        ON_MAC,
+    ),
+    "newer than promised": (
+        "promised-plat",
+        mac(thin(), "cp311-cp311-macosx_13_0_arm64"),
+        ExpectedWheel(plat="macosx_12_0_arm64"),
+    ),
+    "Intel's tag in arm's cell": ("promised-platform", wheel("cp311-cp311-macosx_11_0_x86_64", {}), ON_MAC),
+    "Homebrew's library": ("dylib-absolute", mac(thin(needed=("/opt/homebrew/lib/libomp.dylib",))), ON_MAC),
+    "library left behind": ("dylib-missing", mac(thin(needed=("@rpath/libomp.dylib",))), ON_MAC),
+    "library moved": ("dylib-missing", mac(thin(needed=("@loader_path/lib/libomp.dylib",))), ON_MAC),
+    "search path of the build machine": ("dylib-rpath", mac(thin(rpaths=("/Users/me/build",))), ON_MAC),
+    "Python's framework": (
+        "python-linked",
+        mac(thin(needed=("/Library/Frameworks/Python.framework/Versions/3.11/Python",))),
+        ON_MAC,
+    ),
+    "libpython": ("python-linked", mac(thin(needed=("@rpath/libpython3.11.dylib",))), ON_MAC),
+    "excluded and bundled": (
+        "bundled-library",
+        wheel(ARM, {MODULE: thin(), "demo/.dylibs/libfoo.1.dylib": BUNDLED}),
+        ON_MAC,
+    ),
+    "module of another Python": ("extension-abi", wheel(ARM, {"demo/_core.cpython-310-darwin.so": thin()}), ON_MAC),
+    "Mach-O under any": ("any-tag", wheel("py3-none-any", {"demo/lib.dylib": thin(kind="library")}), ON_MAC),
+    "x86 DLL": ("pe-machine", windows(image("x86")), ON_WINDOWS),
+    "arm's wheel with amd64's code": (
+        "pe-machine",
+        wheel("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image()}),
+        ExpectedWheel(platform="windows/arm64"),
+    ),
+    "cut off PE": ("pe-unreadable", windows(image()[:0x420]), ON_WINDOWS),
+    "Mach-O in a wheel for Windows": ("pe-foreign", windows(thin()), ON_WINDOWS),
+    "Windows of the future": ("windows-floor", windows(image(floor=(11, 0))), ON_WINDOWS),
+    "debugging runtime": ("debug-runtime", windows(image(imports=("VCRUNTIME140D.dll",))), ON_WINDOWS),
+    "debugging C library": ("debug-runtime", windows(image(imports=("ucrtbased.dll",))), ON_WINDOWS),
+    "debugging Python": ("debug-runtime", windows(image(imports=("python311_d.dll",))), ON_WINDOWS),
+    "C++ runtime left behind": ("runtime-missing", windows(image(imports=("MSVCP140.dll",))), ON_WINDOWS),
+    "OpenMP left behind": ("runtime-missing", windows(image(imports=("VCOMP140.DLL",))), ON_WINDOWS),
+    "MinGW's runtime": ("dll-missing", windows(image(imports=("libgcc_s_seh-1.dll",))), ON_WINDOWS),
+    "another Python's library": ("python-dll", windows(image(imports=("python312.dll",))), ON_WINDOWS),
+    "not the stable ABI's library": (
+        "python-dll",
+        wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image()}),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
+    "pyd of another Python": ("extension-abi", wheel(WIN, {"demo/_core.cp310-win_amd64.pyd": image()}), ON_WINDOWS),
+    "excluded DLL is bundled": (
+        "bundled-library",
+        windows(image(), more={"demo.libs/Foo1.dll": image(imports=())}),
+        ON_WINDOWS,
+    ),
+    "pyd under any": ("any-tag", wheel("py3-none-any", {"demo/_core.pyd": image()}), ON_WINDOWS),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_an_error_with_its_id(name: str, tmp_path: Path) -> None:
+    check, make, expected = DEFECTS[name]
+    report = audit_wheel(make(tmp_path), expected)
+    assert check in {finding.check for finding in report.findings if finding.severity is Severity.ERROR}
+
+
+def test_without_a_promise_what_another_wheel_may_bring_only_warns(tmp_path: Path) -> None:
+    path = mac(thin(needed=("@rpath/libomp.dylib",), rpaths=("/opt/lib",)))(tmp_path)
+    assert {(f.check, f.severity) for f in audit_wheel(path).findings} == {
+        ("dylib-missing", Severity.WARNING),
+        ("dylib-rpath", Severity.WARNING),
+    }
+    path = windows(image(imports=("MSVCP140.dll", "zlib1.dll")))(tmp_path)
+    assert {(f.check, f.severity) for f in audit_wheel(path).findings} == {
+        ("runtime-missing", Severity.WARNING),
+        ("dll-missing", Severity.WARNING),
+    }
+
+
+def test_facts_are_read(tmp_path: Path) -> None:
+    data = universal(
+        thin("x86_64", floor=(10, 13), signed=False),
+        thin(
+            kind="library", name="@rpath/libx.1.dylib", needed=(SYSTEM, "@rpath/liby.dylib"), rpaths=("@loader_path",)
+        ),
+    )
+    found = read_macho("demo/libx.dylib", io.BytesIO(data), Budget.of(len(data)))
+    assert found is not None
+    assert found.machines == ("x86_64", "arm64")
+    assert [part.floor for part in found.slices] == [(10, 13), (11, 0)]
+    last = found.slices[1]
+    assert (last.kind, last.system, last.install_name) == ("library", "macos", "@rpath/libx.1.dylib")
+    assert (last.needed, last.rpaths) == ([SYSTEM, "@rpath/liby.dylib"], ["@loader_path"])
+    assert [part.signed for part in found.slices] == [False, True]
+    data = image("arm64", imports=("A.dll",), delayed=("B.dll", "C.dll"), floor=(6, 2))
+    read = read_pe("demo/x.dll", io.BytesIO(data), Budget.of(len(data)))
+    assert (read.machine, read.is_library, read.managed, read.floor) == ("arm64", True, False, (6, 2))
+    assert (read.imports, read.delayed) == (("A.dll",), ("B.dll", "C.dll"))
+    report = audit_wheel(mac(thin(needed=(SYSTEM, "@rpath/libtorch.dylib")))(tmp_path))
+    assert report.external == ("@rpath/libtorch.dylib",)
+
+
+@pytest.mark.parametrize(
+    ("name", "brought"),
+    [
+        ("/usr/lib/libc++.1.dylib", True),
+        ("/System/Library/Frameworks/Accelerate.framework/Versions/A/Accelerate", True),
+        ("/usr/local/lib/libz.dylib", False),
+        ("/System/Library/Frameworks/Python.framework/Versions/2.7/Python", False),
+        ("KERNEL32.dll", True),
+        ("api-ms-win-crt-heap-l1-1-0.dll", True),
+        ("VCRUNTIME140_1.dll", True),
+        ("vcruntime140d.dll", False),
+        ("WINSPOOL.DRV", True),
+        ("MSVCP140.dll", False),
+        ("libstdc++-6.dll", False),
+        ("ws2_32", False),
+    ],
+)
+def test_what_systems_bring(name: str, brought: bool) -> None:
+    assert is_system_library(name) is brought
+
+
+@pytest.mark.parametrize("kind", ["thin", "universal", "pe"])
+def test_no_damage_raises_anything_else_or_takes_long(kind: str) -> None:
+    sound = {
+        "thin": thin(needed=(SYSTEM, "@rpath/a.dylib"), rpaths=("@loader_path",), name="b"),
+        "universal": universal(thin("x86_64"), thin()),
+        "pe": image(delayed=("a.dll",)),
+    }[kind]
+    random = Random(0)
+    read = read_pe if kind == "pe" else read_macho
+    refused = 0
+    for _ in range(4000):
+        at, length = random.randrange(len(sound)), random.choice((1, 2, 4, 8))
+        damaged = bytearray(sound)
+        damaged[at : at + length] = random.choice((b"\xff", b"\0", b"\x7f", random.randbytes(1))) * length
+        data = bytes(damaged[: random.choice((len(damaged), random.randrange(70, len(damaged))))])
+        try:
+            read("x", io.BytesIO(data), Budget.of(len(data)))
+        except UnreadableBinary:
+            refused += 1
+    assert refused > 100

@@ -1,0 +1,82 @@
+"""The command: exit codes, JSON, and what a file says that a wheel must be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from wheels import write_wheel
+
+import wheel_audit
+from wheel_audit.command import FAILED, UNREADABLE, USAGE, main
+from wheel_audit.expected_file import read_expected
+
+
+def test_a_wheel_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(write_wheel(tmp_path)), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["ok"], row["wheel"]["name"]) == (True, "demo")
+
+
+def test_a_file_says_what_a_wheel_must_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expect = tmp_path / "wheel.toml"
+    expect.write_text('version = "2.0"\nmax_size = 1\nexcludes = ["libcuda.so.1"]\nabi3 = false\n')
+    assert main([str(write_wheel(tmp_path)), "--expect", str(expect)]) == FAILED
+    said = capsys.readouterr().out
+    assert "[promised-version]" in said
+    assert "[size-limit]" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('max-glibc = "2.28"', "max-glibc: unknown key; did you mean max_glibc?"),
+        ("max_size = true", "max_size: expected a whole number"),
+        ('excludes = "libcuda.so.1"', "excludes: expected an array of strings"),
+        ('cxx_abi = "new"', 'cxx_abi: expected "cxx11" or "old"'),
+        ("source = 1", "source: unknown key"),
+        ("a = [", "wheel.toml: "),
+        ("a = " + "[" * 10_000, "nested too deep"),
+    ],
+)
+def test_a_wrong_file_is_told(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expect = tmp_path / "wheel.toml"
+    expect.write_text(text)
+    assert main([str(write_wheel(tmp_path)), "--expect", str(expect)]) == USAGE
+    assert said in capsys.readouterr().err
+
+
+def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "wheel.toml").write_text("max_size = 'a'\nabi3 = 1\nnope = 2\n")
+    with pytest.raises(ValueError, match=r"(?s)max_size.*abi3.*nope"):
+        read_expected(tmp_path / "wheel.toml")
+
+
+def test_files_that_cannot_be_read_do_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write_wheel(tmp_path)
+    assert main([str(tmp_path / "none.whl"), str(good)]) == UNREADABLE
+    shown = capsys.readouterr()
+    assert f"ok      {good.name}" in shown.out
+    assert "none.whl: No such file" in shown.err
+    assert main([str(good), "--baseline", str(tmp_path / "old.whl")]) == UNREADABLE
+    assert "old.whl: No such file" in capsys.readouterr().err
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "wheel_audit", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == wheel_audit.__version__
+
+
+def test_all_names_are_there() -> None:
+    assert all(getattr(wheel_audit, name) for name in wheel_audit.__all__)
+
+
+def test_it_needs_neither_docker_nor_pydantic_nor_bakery() -> None:
+    needed = " ".join(requires("wheel-audit") or ())
+    assert not any(name in needed for name in ("docker", "whales", "pydantic", "bakery"))

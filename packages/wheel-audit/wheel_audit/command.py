@@ -1,0 +1,114 @@
+"""The command ``wheel-audit``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from wheel_audit import __version__
+from wheel_audit.auditor import WheelReport, audit_in_worker
+from wheel_audit.compare import compare
+from wheel_audit.expected_file import read_expected
+from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.report import render, render_changes, render_sizes
+from wheel_audit.terminal import SafeConsole, write, write_json
+
+FAILED, USAGE, UNREADABLE = 1, 2, 3
+"""Exit codes: a wheel failed, the command line or the file of ``--expect`` is wrong, a file cannot be read."""
+
+_CODES = f"""exit codes: 0 all wheels passed, {FAILED} a wheel failed, {USAGE} the command line or the file of --expect is wrong,
+{UNREADABLE} a file cannot be read"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether all wheels passed, and the messages about files that cannot be read."""
+
+    passed: bool
+    unread: tuple[str, ...]
+
+
+def audit_files(
+    wheels: Sequence[Path],
+    console: SafeConsole,
+    *,
+    expected: ExpectedWheel | None = None,
+    baseline: Path | None = None,
+    size: bool = False,
+    as_json: bool = False,
+) -> Outcome:
+    """Audit wheels and print their reports, as tables or as one JSON array; with ``baseline``, the changes since it.
+
+    ``size`` adds the bytes of each library. Raises OSError if the baseline cannot be read.
+    """
+    old = audit_in_worker(baseline) if baseline else None
+    reports: list[WheelReport] = []
+    unread: list[str] = []
+    for path in wheels:
+        try:
+            reports.append(audit_in_worker(path, expected))
+        except OSError as error:
+            unread.append(reason(path, error))
+    pairs = [(report, compare(old, report) if old else ()) for report in reports]
+    if as_json:
+        rows = [item.to_json() | ({"changes": list(map(asdict, since))} if old else {}) for item, since in pairs]
+        write_json(console.file, json.dumps(rows, indent=2) + "\n")
+    else:
+        for report, since in pairs:
+            console.print(render(report))
+            if size:
+                console.print(render_sizes(report))
+            if old:
+                console.print(f"  since {old.path.name}:")
+                console.print(render_changes(since))
+    return Outcome(all(report.ok for report in reports), tuple(unread))
+
+
+def reason(path: Path, error: OSError) -> str:
+    """Return a message about a file that cannot be read."""
+    return f"cannot read {path}: {error.strerror or error}"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code; ``words`` are those of the command line if None."""
+    asked = _parser().parse_args(words)
+    try:
+        expected = read_expected(asked.expect) if asked.expect else None
+        outcome = audit_files(
+            asked.wheels,
+            SafeConsole(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 140),
+            expected=expected,
+            baseline=asked.baseline,
+            size=asked.size,
+            as_json=asked.json,
+        )
+    except ValueError as error:
+        write(sys.stderr, f"{error}\n")
+        return USAGE
+    except OSError as error:
+        write(sys.stderr, reason(Path(error.filename or asked.baseline or ""), error) + "\n")
+        return UNREADABLE
+    for text in outcome.unread:
+        write(sys.stderr, f"{text}\n")
+    return UNREADABLE if outcome.unread else 0 if outcome.passed else FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "wheel-audit",
+        description="Inspect wheels: tags, machine, oldest glibc, GPU code, bundled libraries, RECORD, size.",
+        epilog=_CODES,
+        allow_abbrev=False,
+    )
+    parser.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL", help="a wheel file")
+    parser.add_argument("--expect", type=Path, metavar="FILE", help="a TOML file that says what each wheel must be")
+    parser.add_argument("--baseline", type=Path, metavar="OLD", help="show the changes since this older wheel")
+    parser.add_argument("--size", action="store_true", help="show the bytes of each library, and of its GPU code")
+    parser.add_argument("--json", action="store_true", help="print a machine-readable report")
+    parser.add_argument("--version", action="version", version=__version__)
+    return parser

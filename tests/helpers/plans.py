@@ -1,0 +1,34 @@
+"""Plans of recipes, in one call."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import bakery
+from bakery.plan.model import Plan
+from bakery.recipe import models
+
+
+def plan_of(toml: str, *sets: str, files: Mapping[str, str] | None = None) -> Plan:
+    """Return the plan of a recipe's text, in a folder with ``files``; ``sets`` as ``--set``."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {"bakery.toml": toml, **(files or {})}.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return planned(None, Path(folder), *sets)
+
+
+def planned(
+    recipe: models.Recipe | str | None,
+    root: Path,
+    *sets: str,
+    environ: Mapping[str, str] | None = None,
+    dated: bool = True,
+) -> Plan:
+    """Return the plan of a recipe of a folder, or of one made in Python."""
+    project = bakery.open(root, environ=environ or {})
+    overrides = dict(item.split("=", 1) for item in sets)
+    return project.recipe(recipe).plan(overrides, dated=dated).details
