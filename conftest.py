@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
+import engine_turns
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -29,6 +30,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_finish() -> None:
     # Thousands of tests and all modules stay to the end: the garbage collector need not look at them again and again.
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if not item.get_closest_marker("engine"):
+        return (yield)
+    with engine_turns.beside_others():
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
