@@ -20,6 +20,7 @@ PROGRAMS = ("toolchains/programs/", "bakery_iree/programs/", "release/programs/"
 
 PARSERS = {f"{module}.{name}" for module in ("json", "tomllib", "pickle", "marshal") for name in ("load", "loads")}
 PARSERS |= {"json.JSONDecoder", "ast.literal_eval", "pickle.Unpickler"}
+ENDS = {name.rpartition(".")[2] for name in PARSERS}
 MODULES = {
     *("configparser", "plistlib", "shelve", "xml", "html.parser", "yaml"),
     *("urllib.request", "http.client", "socket", "ftplib", "requests", "httpx", "urllib3"),
@@ -93,6 +94,11 @@ def imported(node: ast.AST) -> Iterator[str]:
                 yield full
 
 
+def last_name(node: ast.AST) -> str:
+    """Return ``c`` of ``a.b.c``, or nothing of what has no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def is_own(call: ast.Call) -> bool:
     """Whether a call parses a file of Bakery's package."""
     return any(word in ast.unparse(item) for item in call.args for word in ("__file__", "files(__package__)"))
@@ -110,32 +116,38 @@ def is_unbounded(call: ast.Call) -> bool:
 
 def without_limits(tree: ast.AST) -> Iterator[str]:
     """Yield the name of each call, import and loop that reads or parses without a limit."""
-    own = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call) and is_own(call)}
+    nodes = list(ast.walk(tree))
+    own = {
+        id(call.func) for call in nodes if isinstance(call, ast.Call) and last_name(call.func) in ENDS and is_own(call)
+    }
     opened = {
         item.optional_vars.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.With)
         for item in node.items
         if isinstance(item.optional_vars, ast.Name) and isinstance(item.context_expr, ast.Call)
         and ast.unparse(item.context_expr.func).rpartition(".")[2] in OPENS
         and not ast.unparse(item.context_expr.func).startswith(ARCHIVES)
     }  # fmt: skip
-    for node in ast.walk(tree):
+    for node in nodes:
         yield from imported(node)
-        if isinstance(node, ast.Attribute) and id(node) not in own and ast.unparse(node) in PARSERS:
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in ENDS
+            and id(node) not in own
+            and ast.unparse(node) in PARSERS
+        ):
             yield ast.unparse(node)
-        if isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node).rpartition(".")[2] in SERVERS:
-            yield ast.unparse(node).rpartition(".")[2]
+        if last_name(node) in SERVERS:
+            yield last_name(node)
         if isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Name) and node.iter.id in opened:
             yield f"lines of {node.iter.id}"
         if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
+            name = last_name(node.func)
             if is_unbounded(node):
-                yield name
-            if name.rpartition(".")[2] in MODELS and not ast.unparse(node.args[0]).startswith(
-                tuple(f"{one}(" for one in BOUNDED)
-            ):
-                yield name
+                yield ast.unparse(node.func)
+            if name in MODELS and not ast.unparse(node.args[0]).startswith(tuple(f"{one}(" for one in BOUNDED)):
+                yield ast.unparse(node.func)
             yield from (word.arg for word in node.keywords if word.arg == "capture_output")
 
 
