@@ -10,6 +10,7 @@ from pathlib import Path
 
 import engine_turns
 import pytest
+import tables
 from hypothesis import HealthCheck, settings
 
 from bakery.core.errors import EngineError
@@ -49,6 +50,12 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+def assert_same(wanted: str, text: str, name: str) -> None:
+    lines = (wanted.splitlines(keepends=True), text.splitlines(keepends=True))
+    diff = "".join(difflib.unified_diff(*lines, fromfile=name, tofile="now"))
+    assert wanted == text, f"{name} is stale (pytest --update-golden rewrites it)\n{diff}"
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compare a whole text with a file, or rewrite the file under --update-golden."""
@@ -58,11 +65,22 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         if update:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-            return
-        wanted = path.read_text(encoding="utf-8") if path.exists() else ""
-        lines = (wanted.splitlines(keepends=True), text.splitlines(keepends=True))
-        diff = "".join(difflib.unified_diff(*lines, fromfile=str(path), tofile="now"))
-        assert wanted == text, f"{path.name} is stale (pytest --update-golden rewrites it)\n{diff}"
+        else:
+            assert_same(path.read_text(encoding="utf-8") if path.exists() else "", text, str(path))
+
+    return compare
+
+
+@pytest.fixture
+def golden_row(request: pytest.FixtureRequest) -> tables.GoldenRow:
+    """Compare a whole text with that of a table's row, or rewrite the row under --update-golden."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def compare(path: Path, name: str, text: str) -> None:
+        if update:
+            tables.update(path, name, text)
+        else:
+            assert_same(tables.rows(path).get(name, {}).get("says", ""), text, f"{path.name}, {name}")
 
     return compare
 

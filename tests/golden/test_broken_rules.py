@@ -1,13 +1,13 @@
-"""Every recipe in rules/ breaks the rule it is named after, with exactly the text beside it."""
+"""Every recipe in rules.toml breaks the rule it is named after, with exactly the text beside it."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tables import GoldenRow, rows
 
 from bakery.engine.client import exports
 from bakery.init.stable_abi import read_project
@@ -21,8 +21,8 @@ from bakery.resolve.rules.rule import Finding, Severity
 from bakery.resolve.set_option import parse_set_options
 from bakery.runs.context import source_of
 
-FOLDER = Path(__file__).parent / "rules"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+TABLE = Path(__file__).with_name("rules.toml")
+ROWS = rows(TABLE)
 HOST = Host(memory=16 * 10**9)
 """The machine that would build them."""
 
@@ -92,10 +92,10 @@ def rendered(plan: Plan, findings: Sequence[Finding]) -> str:
     return "\n".join(text) + "\n"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
-    shutil.copy(FOLDER / f"{name}.toml", tmp_path / "bakery.toml")
-    text = (FOLDER / f"{name}.toml").read_text()
+@pytest.mark.parametrize("name", ROWS)
+def test_rule(name: str, tmp_path: Path, golden_row: GoldenRow) -> None:
+    text = ROWS[name]["recipe"]
+    (tmp_path / "bakery.toml").write_text(text)
     sets = [line.removeprefix("# --set ") for line in text.splitlines() if line.startswith("# --set ")]
     plan, host = resolve(load(None, tmp_path)[0], parse_set_options(sets)), HOSTS.get(name, HOST)
     for file, content in SOURCES.get(name, {}).items():
@@ -106,9 +106,8 @@ def test_rule(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) ->
             (tmp_path / file).write_text(content, newline="")
     findings = judge(plan, host, read_project(plan, source_of(tmp_path, plan)) if name in SOURCES else None)
     assert rule_of(name) in {finding.rule.id for finding in findings}
-    golden(FOLDER / f"{name}.txt", rendered(plan, findings).replace(str(tmp_path), "PROJECT"))
+    golden_row(TABLE, name, rendered(plan, findings).replace(str(tmp_path), "PROJECT"))
 
 
 def test_every_rule_has_its_text() -> None:
-    assert set(IDS) == {rule_of(name) for name in NAMES}
-    assert sorted(path.stem for path in FOLDER.glob("*.txt")) == NAMES
+    assert set(IDS) == {rule_of(name) for name in ROWS}
