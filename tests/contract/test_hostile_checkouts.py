@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from repositories import git
 from sample import sampled
 from typer.testing import CliRunner
 
@@ -33,16 +34,6 @@ install = ["wheel-bakery==1.0"]
 """
 
 ATTRIBUTES = "* filter=evil diff=evil merge=evil\n"
-
-
-def git(folder: Path, *words: str) -> str:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": "/nonexistent",
-        **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-    }
-    command = ["git", "-c", "init.defaultBranch=main", "-C", str(folder), *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
 
 class Trap:

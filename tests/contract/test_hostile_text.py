@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from repositories import commit, git
 
 NAME = "e\x1b]52;c;eA==\x07\x9b2J\u202egnp\r::add-mask::x##[group]y"
 RECIPE = 'name = "demo"\nplatforms = ["linux/amd64"]\n[matrix]\npython = ["3.11"]\n'
@@ -48,12 +49,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bakery.toml").write_text(RECIPE)
     (folder / "pyproject.toml").write_text('[build-system]\nrequires = ["setuptools==80.9.0"]\n')
 
-    def git(*words: str) -> None:
-        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y", *words], cwd=folder, check=True)
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "one")
+    git(folder, "init", "--quiet")
+    commit(folder, 1)
     inside = folder / "src" / NAME
     inside.mkdir(parents=True)
     (inside / f"{NAME}.c").write_text("int x;")
@@ -64,8 +61,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (run / "logs" / f"wheel-{NAME}.log").write_text(f"# [compile 1/2] RUN {NAME}\n{NAME}\n")
     (run / "logs" / "wheel-cp311.log").write_text(f"# [compile 1/2] RUN {NAME}\n{NAME}\n")
     (run / "report.json").write_text(json.dumps({"recipe": "demo", "targets": [], "failures": [], "seconds": 1}))
-    git("add", "-f", ".")
-    git("commit", "-q", "-m", NAME.replace("\0", ""))
+    git(folder, "add", "-f", ".")
+    git(folder, "commit", "-q", "-m", NAME.replace("\0", ""))
     return folder
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from repositories import git
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
@@ -26,11 +26,6 @@ imports = ["demo"]
 """
 
 Change = Callable[[Path], object]
-
-
-def git(folder: Path, *words: str) -> None:
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", "-C", str(folder), *own, *words], check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command import bakery
 from projects import SOURCE, extension
+from repositories import git
 
 pytestmark = pytest.mark.engine
 
@@ -20,13 +21,6 @@ python = ["3.11"]
 [builder]
 toolkit = "none"
 """
-
-
-def git(folder: Path, *words: str) -> str:
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
-    return subprocess.run(
-        ["git", "-C", str(folder), *own, *words], check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 def test_a_bake_runs_nothing_that_a_checkout_names(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:

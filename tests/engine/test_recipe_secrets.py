@@ -6,7 +6,6 @@ The three kinds that a recipe can name, a CA bundle and pip's configuration.
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import os
 import random
@@ -16,16 +15,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
-import re2
+from canaries import Processes, Spellings, unpacked
 from command import Done, bakery, shell
 from projects import pure
 from runs import runs_of
@@ -102,27 +99,10 @@ class Canaries:
     configuration: str = field(default_factory=lambda: f"canary-{secrets.token_hex(12)}")
 
     @cached_property
-    def pattern(self) -> Any:
-        # One pass over hundreds of megabytes. The hexadecimal part alone finds every spelling of the rest.
-        parts = [value[-24:].encode() for value in (*self.values, self.configuration)]
-        # Wherever a line ends, one of two pieces is whole.
-        pieces = [part[start : start + 9] for part in parts for start in (*range(3), *range(12, 15))]
-        coded = [base64.b64encode(piece) for piece in pieces]
-        digits = [part[start : start + 12].hex() for part in parts for start in (0, 12)]
-        forms = [*parts, *coded, *(text.encode() for item in digits for text in (item, item.upper()))]
-        return re2.compile(b"|".join(map(re2.escape, forms)))
-
-    def in_data(self, data: bytes) -> bool:
-        return self.pattern.search(data) is not None
-
-    def holders(self, folder: Path, but: tuple[str, ...] = ()) -> list[str]:
-        files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-        found = [path for path in files if path.name not in but and self.in_data(plain(path.read_bytes()))]
-        return [*map(str, found), *(str(path) for path in folder.rglob("*") if self.in_data(os.fsencode(path.name)))]
-
-
-def plain(data: bytes) -> bytes:
-    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    def spellings(self) -> Spellings:
+        return Spellings(
+            {**{f"value {number}": value for number, value in enumerate(self.values)}, "machine": self.configuration}
+        )
 
 
 def project(folder: Path, canaries: Canaries, *, prints: bool, fails: bool = False, name: str = "confidential") -> Path:
@@ -149,25 +129,6 @@ def references(done: Done) -> list[str]:
     files = (done.runs[-1] / "metadata").glob("*.json")
     targets = (target for file in files for target in json.loads(file.read_text()).values())
     return [target["buildx.build.ref"].rpartition("/")[2] for target in targets]
-
-
-class Processes(threading.Thread):
-    """Looks at the arguments of every process, again and again."""
-
-    def __init__(self, canaries: Canaries) -> None:
-        super().__init__(daemon=True)
-        self.canaries, self.ended, self.found, self.seen = canaries, threading.Event(), set[bytes](), set[bytes]()
-
-    def run(self) -> None:
-        while not self.ended.wait(0.05):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    line = path.read_bytes()
-                except OSError:
-                    continue
-                self.seen.add(line)
-                if self.canaries.in_data(line):
-                    self.found.add(line)
 
 
 @pytest.fixture(scope="module")
@@ -204,16 +165,15 @@ def baked(
     comment = f"# {canaries.configuration}\n"
     bundle.write_text(comment + (ca_bundle or Path("/etc/ssl/certs/ca-certificates.crt")).read_text() + comment)
     configuration.write_text(f"[global]\ntrusted-host = {canaries.configuration}.invalid\n")
-    processes = Processes(canaries)
-    processes.start()
     words = ("bake", "dev", "full", "--ca-bundle", str(bundle))
     told = {**environment(folder, canaries), "BAKERY_CACHE": "local", "BAKERY_PROGRESS": "rawjson"}
     told["PIP_CONFIG_FILE"] = str(configuration)
     told |= {"BAKERY_CACHE_DIR": ".bakery/cache", "BAKERY_CACHE_READ_ONLY": "false"}
     try:
-        yield Baked(bakery(folder, *words, environment=told), folder, processes)
+        with Processes(canaries.spellings) as processes:
+            done = bakery(folder, *words, environment=told)
+        yield Baked(done, folder, processes)
     finally:
-        processes.ended.set()
         shell(engine_environment, "docker", "rmi", "--force", f"{IMAGE}:dev-cp311")
 
 
@@ -238,8 +198,8 @@ def test_nothing_that_was_printed_tells_them(baked: Baked, canaries: Canaries) -
     streams = [json.loads(line) for line in baked.done.out.splitlines()]
     printed = b"".join(base64.b64decode(log["data"]) for item in streams for log in item.get("logs") or ())
     assert b"plain ***" in printed
-    assert not canaries.in_data(printed)
-    assert not canaries.in_data((baked.done.out + baked.done.err).encode())
+    assert not canaries.spellings.in_data(printed)
+    assert not canaries.spellings.in_data((baked.done.out + baked.done.err).encode())
     assert "a step printed secrets: from-command, from-env, from-file" in " ".join(baked.done.err.split())
 
 
@@ -247,7 +207,7 @@ def test_no_file_that_is_left_tells_them(baked: Baked, canaries: Canaries) -> No
     assert list((baked.folder / "dist").glob("*.whl"))
     bakery(baked.folder, "generate")
     assert list(baked.folder.glob("dockerfiles/*"))
-    assert canaries.holders(baked.folder, but=("key file é.txt",)) == []
+    assert canaries.spellings.holders(baked.folder, but=("key file é.txt",)) == []
     blobs = [path for path in (baked.folder / ".bakery/cache").rglob("sha256/*") if path.is_file()]
     assert sum(path.stat().st_size for path in blobs) > 100_000_000, "the layers are not in the cache"
 
@@ -260,9 +220,9 @@ def test_no_layer_of_the_image_tells_them(
         streams = [(member.name, archive.extractfile(member)) for member in archive if member.isfile()]
         searched, found = 0, []
         for name, stream in streams:
-            data = plain(stream.read()) if stream else b""
+            data = next(unpacked(stream.read())) if stream else b""
             searched += len(data)
-            found += [name] if canaries.in_data(data) else []
+            found += [name] if canaries.spellings.in_data(data) else []
     assert searched > 100_000_000, "the layers were not unpacked"
     assert found == []
 
@@ -279,18 +239,20 @@ def test_the_record_of_the_build_has_no_value_but_what_was_printed(
     assert len(found) == 4, "wheel, test and image, and what tells what the wheel is made of"
     for reference in found:
         text = shell(engine_environment, "docker", "buildx", "history", "inspect", reference)
-        assert not canaries.in_data(text.encode())
+        assert not canaries.spellings.in_data(text.encode())
         assert canaries.configuration not in shell(engine_environment, "docker", "buildx", "history", "logs", reference)
     for words in (("history", "--no-trunc"), ("image", "inspect")):
-        assert not canaries.in_data(shell(engine_environment, "docker", *words, f"{IMAGE}:dev-cp311").encode())
+        assert not canaries.spellings.in_data(
+            shell(engine_environment, "docker", *words, f"{IMAGE}:dev-cp311").encode()
+        )
 
 
 def test_a_failing_step_s_last_lines_are_masked(tmp_path: Path, canaries: Canaries) -> None:
     folder = project(tmp_path / "project", canaries, prints=False, fails=True)
     done = bakery(folder, "full", code=7, environment=environment(folder, canaries))
     assert "***" in done.err
-    assert not canaries.in_data((done.out + done.err).encode())
-    assert canaries.holders(folder, but=("key file é.txt",)) == []
+    assert not canaries.spellings.in_data((done.out + done.err).encode())
+    assert canaries.spellings.holders(folder, but=("key file é.txt",)) == []
 
 
 def test_a_wheel_that_holds_a_secret_is_not_published(tmp_path: Path, canaries: Canaries) -> None:
@@ -351,17 +313,17 @@ def test_none_is_found_in_100_runs(tmp_path: Path, engine_environment: Mapping[s
         processes.ended.set()
         processes.join()
         assert done.log("wheel-cp311").count("digest ") == 3
-        assert not canaries.in_data((done.out + done.err).encode())
-        assert canaries.holders(folder, but=("key file é.txt",)) == []
+        assert not canaries.spellings.in_data((done.out + done.err).encode())
+        assert canaries.spellings.holders(folder, but=("key file é.txt",)) == []
         fresh = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path not in searched]
         assert fresh
-        assert not [path for path in fresh if canaries.in_data(plain(path.read_bytes()))]
+        assert not [path for path in fresh if canaries.spellings.in_data(path.read_bytes())]
         searched.update(path for path in fresh if "blobs" in path.parts)
         assert processes.found == set()
         if not number % 2:
             for reference in references(done):
                 for verb in ("inspect", "logs"):
-                    assert not canaries.in_data(
+                    assert not canaries.spellings.in_data(
                         shell(engine_environment, "docker", "buildx", "history", verb, reference).encode()
                     )
         shutil.rmtree(folder)

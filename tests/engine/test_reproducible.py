@@ -15,6 +15,7 @@ import pytest
 from command import ROOT, bakery, digests, shell, states
 from engines import fresh_engine
 from projects import pure
+from repositories import git
 
 from wheel_audit.difference import differences
 
@@ -32,14 +33,6 @@ imports = ["demo"]
 """
 
 
-def git(folder: Path, *words: str, at: int = 1_700_000_000) -> str:
-    """Run git without the person's own settings."""
-    who = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    when = {f"GIT_{role}_DATE": f"@{at} +0000" for role in ("AUTHOR", "COMMITTER")}
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", **who, **when}
-    return shell(environment, "git", "-C", str(folder), *words).strip()
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Give a project in a repository."""
@@ -47,7 +40,7 @@ def project(tmp_path: Path) -> Path:
     (folder / ".gitignore").write_text("dist\n.bakery\n")
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "x")
+    git(folder, "commit", "--quiet", "--message", "x", at=1_700_000_000)
     return folder
 
 

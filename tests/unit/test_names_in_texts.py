@@ -17,8 +17,6 @@ TO_CREATE = {
     "packages/wheel-audit/wheel_audit/checks/editable.py",
     "tests/golden/recipes/ubuntu.toml",
     "tests/golden/recipes/wheels14.toml",
-    "tests/golden/rules/ccache-disabled.toml",
-    "tests/golden/rules/ccache-disabled.txt",
 }
 """Files that the examples of CONTRIBUTING.md create."""
 
