@@ -25,6 +25,9 @@ def audit(
     size: Annotated[
         bool, typer.Option("--size", help="Show the bytes of each library, and of its code for each GPU architecture.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show each binary, and each finding of one kind.")
+    ] = False,
     json: options.AsJson = False,
 ) -> None:
     """Inspect wheels: tags, machine, oldest glibc, GPU code, bundled libraries, RECORD, size.
@@ -34,7 +37,7 @@ def audit(
     from wheel_audit.command import audit_files, reason
 
     try:
-        outcome = audit_files(wheels, out, baseline=baseline, size=size, as_json=json)
+        outcome = audit_files(wheels, out, baseline=baseline, size=size, verbose=verbose, as_json=json)
     except OSError as error:
         raise OutputError(reason(baseline or Path(), error)) from error
     out.file.flush()

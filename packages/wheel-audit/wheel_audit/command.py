@@ -7,8 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from rich.text import Text
 
 from wheel_audit import __version__
 from wheel_audit.auditor import WheelReport, audit_in_worker
@@ -17,6 +20,7 @@ from wheel_audit.expected_file import read_expected
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.report import render, render_changes, render_sizes
 from wheel_audit.terminal import SafeConsole, write, write_json
+from wheel_audit.text import printable
 
 FAILED, USAGE, UNREADABLE = 1, 2, 3
 """Exit codes: a wheel failed, the command line or the file of ``--expect`` is wrong, a file cannot be read."""
@@ -40,32 +44,38 @@ def audit_files(
     expected: ExpectedWheel | None = None,
     baseline: Path | None = None,
     size: bool = False,
+    verbose: bool = False,
     as_json: bool = False,
 ) -> Outcome:
     """Audit wheels and print their reports, as tables or as one JSON array; with ``baseline``, the changes since it.
 
-    ``size`` adds the bytes of each library. Raises OSError if the baseline cannot be read.
+    ``size`` adds the bytes of each library, ``verbose`` each binary and finding. Raises OSError if the baseline cannot be read.
     """
     old = audit_in_worker(baseline) if baseline else None
     reports: list[WheelReport] = []
     unread: list[str] = []
+    rows: list[dict[str, object]] = []
     for path in wheels:
         try:
-            reports.append(audit_in_worker(path, expected))
+            # A large wheel takes seconds.
+            with console.status(Text(f"auditing {printable(path.name)}")) if not as_json else nullcontext():
+                report = audit_in_worker(path, expected)
         except OSError as error:
             unread.append(reason(path, error))
-    pairs = [(report, compare(old, report) if old else ()) for report in reports]
+            continue
+        reports.append(report)
+        since = compare(old, report) if old else ()
+        if as_json:
+            rows.append(report.to_json() | ({"changes": list(map(asdict, since))} if old else {}))
+            continue
+        if size:
+            console.print(render_sizes(report))
+        if old:
+            console.print(f"since {printable(old.path.name)}:")
+            console.print(render_changes(since))
+        console.print(render(report, verbose=verbose))
     if as_json:
-        rows = [item.to_json() | ({"changes": list(map(asdict, since))} if old else {}) for item, since in pairs]
         write_json(console.file, json.dumps(rows, indent=2) + "\n")
-    else:
-        for report, since in pairs:
-            console.print(render(report))
-            if size:
-                console.print(render_sizes(report))
-            if old:
-                console.print(f"  since {old.path.name}:")
-                console.print(render_changes(since))
     return Outcome(all(report.ok for report in reports), tuple(unread))
 
 
@@ -85,6 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
             expected=expected,
             baseline=asked.baseline,
             size=asked.size,
+            verbose=asked.verbose,
             as_json=asked.json,
         )
     except ValueError as error:
@@ -109,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--expect", type=Path, metavar="FILE", help="a TOML file that says what each wheel must be")
     parser.add_argument("--baseline", type=Path, metavar="OLD", help="show the changes since this older wheel")
     parser.add_argument("--size", action="store_true", help="show the bytes of each library, and of its GPU code")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show each binary, and each finding of one kind")
     parser.add_argument("--json", action="store_true", help="print a machine-readable report")
     parser.add_argument("--version", action="version", version=__version__)
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -26,22 +27,31 @@ _STYLES = {
 }
 _MOST_ROWS = 20
 _MOST_REASONS = 3
+_MOST_NAMES = 8
 _LONGEST = 20_000
 """Limit of characters shown for one fact."""
+_LONGEST_PATH = 55
+"""Characters of a path beside others."""
 
 
-def render(report: WheelReport) -> RenderableType:
-    """Return the report: verdict, facts, binaries and findings."""
-    parts: list[RenderableType] = [_verdict(report), _facts(report)]
-    if report.objects:
+def render(report: WheelReport, *, verbose: bool = False) -> RenderableType:
+    """Return the report: facts, findings and, as the last line, the verdict.
+
+    Findings that say the same of several files are one paragraph. ``verbose`` shows each of them, and all binaries.
+    """
+    parts: list[RenderableType] = [Text(printable(report.path.name), "bold"), _facts(report, verbose=verbose)]
+    if verbose and report.objects:
         rows = [
             (item.path, item.machine, release_text(item.glibc), release_text(item.glibcxx), _kilobytes(item.size))
             for item in report.objects
         ]
         parts.append(_binaries(rows, "glibc", "GLIBCXX", "kB"))
-    if others := [*_mach_objects(report), *_pe_images(report)]:
+    if verbose and (others := [*_mach_objects(report), *_pe_images(report)]):
         parts.append(_binaries(others, "needs", "kB"))
-    return Group(*parts, *map(_finding, report.findings))
+    parts += (
+        [_finding([finding]) for finding in report.findings] if verbose else map(_finding, _grouped(report.findings))
+    )
+    return Group(*parts, _verdict(report))
 
 
 def render_sizes(report: WheelReport) -> RenderableType:
@@ -99,20 +109,40 @@ def _verdict(report: WheelReport) -> Text:
     return Text.assemble(mark, "  ", (printable(report.path.name), "bold"), tail)
 
 
-def _facts(report: WheelReport) -> Table:
-    python = listed(report.pythons) + (f" ({report.requires_python})" if report.requires_python else "")
+def _facts(report: WheelReport, *, verbose: bool) -> Table:
+    tags = "-".join(".".join(map(printable, names)) for names in (report.pythons, report.abis, report.platforms))
     facts = {
         "size": f"{report.size / 1e6:,.2f} MB",
         "sha256": report.sha256,
-        "python": python,
-        "abi": listed(report.abis),
-        "platform": listed(report.platforms),
+        "tags": tags + (f" (Python {report.requires_python})" if report.requires_python else ""),
         "auditwheel": _explained(report),
-        "bundled": listed(f"{item.file_name} ({item.size / 1e6:.1f} MB)" for item in report.bundled),
-        "external": listed(report.external),
+        "binaries": _summary(report),
+        "bundled": _some((f"{item.file_name} ({item.size / 1e6:.1f} MB)" for item in report.bundled), verbose=verbose),
+        "external": _some(report.external, verbose=verbose),
         "device code": _device_code(report),
     }
     return key_values((name, Text(printable(fact[:_LONGEST]))) for name, fact in facts.items() if fact)
+
+
+def _some(names: Iterable[str], *, verbose: bool) -> str:
+    return listed(names) if verbose else listed(names, _MOST_NAMES)
+
+
+def _summary(report: WheelReport) -> str:
+    """Return how many binaries there are, and the newest that they need: ``20 for x86_64, glibc 2.17, GLIBCXX 3.4.21``."""
+    if not report.objects:
+        others = [(machine, needs) for _, machine, needs, _ in (*_mach_objects(report), *_pe_images(report))]
+        needs = ", ".join(sorted({text for _, text in others if text}))
+        return (
+            f"{len(others)} for {listed(sorted({name for name, _ in others}))}, {needs}".rstrip(", ") if others else ""
+        )
+    parts = [f"{len(report.objects)} for {listed(sorted({item.machine for item in report.objects}))}"]
+    for name, releases in (
+        ("glibc", [item.glibc for item in report.objects if item.glibc]),
+        ("GLIBCXX", [item.glibcxx for item in report.objects if item.glibcxx]),
+    ):
+        parts += [f"{name} {release_text(max(releases))}"] if releases else []
+    return ", ".join(parts)
 
 
 def _explained(report: WheelReport) -> str:
@@ -169,16 +199,36 @@ def _kilobytes(size: int) -> str:
     return f"{size / 1e3:,.0f}"
 
 
-def _finding(finding: Finding) -> Text:
-    where = f"{printable(finding.file)}: " if finding.file else ""
-    text = Text.assemble(
-        "  ",
-        (finding.severity.value, _STYLES[finding.severity]),
-        f" [{finding.check}] {where}{printable(finding.message)}",
-    )
-    if finding.hint:
-        text.append(f"\n    hint: {printable(finding.hint)}", "dim")
+def _grouped(findings: Iterable[Finding]) -> Iterator[Sequence[Finding]]:
+    """Yield the findings of one id and severity together, in the order of the first of each."""
+    groups: dict[tuple[str, Severity], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.check, finding.severity), []).append(finding)
+    yield from groups.values()
+
+
+def _finding(group: Sequence[Finding]) -> Text:
+    """Return a paragraph for findings of one id: what most of them say, of which files, and what to do."""
+    first = group[0]
+    times = f" ×{len(group)}" if len(group) > 1 else ""
+    text = Text.assemble("  ", (first.severity.value, _STYLES[first.severity]), f" [{first.check}]{times} ")
+    if times:
+        ((message, count),) = Counter(finding.message for finding in group).most_common(1)
+        others = len(group) - count
+        text.append(printable(message) + (f"; similar for {others} more" if others else ""))
+        files = list(dict.fromkeys(finding.file for finding in group if finding.message == message and finding.file))
+        more = f" and {len(files) - 1} more" if files[1:] else ""
+        text.append(f"\n    in {_short(files[0])}{more}; -v lists all" if files else "")
+    else:
+        text.append((f"{printable(first.file)}: " if first.file else "") + printable(first.message))
+    if hint := next((finding.hint for finding in group if finding.hint), ""):
+        text.append(f"\n    hint: {printable(hint)}", "dim")
     return text
+
+
+def _short(path: str) -> str:
+    """Return a path that fits into a line of a terminal: the name of the file is what tells it."""
+    return printable(path if len(path) <= _LONGEST_PATH else f"…/{path.rpartition('/')[2][-_LONGEST_PATH:]}")
 
 
 def render_differences(

@@ -38,9 +38,12 @@ def _policies() -> tuple[tuple[str, dict[str, frozenset[str]]], ...]:
 def tag_reasons(report: AuditwheelReport, objects: Sequence[SharedObject]) -> tuple[str, ...]:
     """Return what keeps the wheel from the next older tag: ``CXXABI_1.3.13 in demo/_core.so``, newest version first.
 
-    Empty if auditwheel did not run, for musl, and for the oldest tag.
+    For a wheel that fits no manylinux tag, these are the libraries that it may not need. Empty if auditwheel did not run,
+    for musl, and for the oldest tag.
     """
     tag = parse_platform(report.overall)
+    if tag.system == "linux":
+        return tuple(f"{name}, which it needs" for name in report.libraries.get(report.symbols, ()))
     names = [name for name, machines in _policies() if tag.arch in machines]
     policy = f"manylinux_{(release_text(tag.libc) or '').replace('.', '_')}"
     if tag.system != "manylinux" or policy not in names[:-1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -14,7 +15,7 @@ from wheels import EXTENSION, write_wheel
 
 from wheel_audit.auditor import WheelReport, audit_wheel
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.finding import Severity
+from wheel_audit.finding import Severity, warning
 from wheel_audit.report import render
 from wheel_audit.tag_reason import tag_reasons
 from wheel_audit.tags import arch_of, parse_platform
@@ -213,17 +214,13 @@ def test_names() -> None:
 
 
 GOLDEN = """\
-FAILED  demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl  (3 errors, 1 skipped)
+demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl
   size      0.00 MB
   sha256    HASH
-  python    cp311 (>=3.9)
-  abi       cp311
-  platform  manylinux_2_28_x86_64
+  tags      cp311-cp311-manylinux_2_28_x86_64 (Python >=3.9)
+  binaries  2 for x86_64, glibc 2.28, GLIBCXX 3.4.24
   bundled   libz-0a1b2c3d.so.1 (0.0 MB)
   external  libc.so.6
-  object                                      machine  glibc  GLIBCXX  kB
-  demo/_core.cpython-311-x86_64-linux-gnu.so  x86_64    2.28   3.4.24   1
-  demo.libs/libz-0a1b2c3d.so.1                x86_64    2.17        -   1
   error [glibc-floor] demo/_core.cpython-311-x86_64-linux-gnu.so: needs glibc 2.28, the recipe
 allows 2.17
     hint: build in an image with the older glibc, or allow the newer one
@@ -232,12 +229,13 @@ allows 3.4.19
     hint: use the image's own gcc-toolset, or link with -static-libstdc++
   error [promised-plat] is tagged manylinux_2_28_x86_64, expected glibc 2.17 or older
   skipped [auditwheel-policy] auditwheel runs on Linux only
+FAILED  demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl  (3 errors, 1 skipped)
 """
 
 
-def _text(report: WheelReport, width: int) -> str:
+def _text(report: WheelReport, width: int, *, verbose: bool = False) -> str:
     out = StringIO()
-    Console(file=out, width=width, color_system=None).print(render(report))
+    Console(file=out, width=width, color_system=None).print(render(report, verbose=verbose))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
@@ -253,3 +251,39 @@ def test_a_narrow_terminal_shows_everything(tmp_path: Path, monkeypatch: pytest.
     assert max(map(len, text.splitlines())) <= 40
     assert "x86_64" in text
     assert "glibc-floor" in text
+
+
+def test_many_equal_findings_fit_on_a_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
+    versions = {"libstdc++.so.6": ["GLIBCXX_3.4.21"], "libc.so.6": ["GLIBC_2.17"]}
+    names = [f"demo/kernels/for_all_devices/_part{number}.cpython-311-x86_64-linux-gnu.so" for number in range(21)]
+    needed = [f"libof{number}.so.1" for number in range(30)]
+    report = audit_wheel(
+        write_wheel(
+            tmp_path,
+            "cp311-cp311-manylinux2014_x86_64",
+            {name: shared_object(needed=[*needed, "libc.so.6"], versions=versions) for name in names},
+        )
+    )
+    lines = _text(report, 80).splitlines()
+    assert len(lines) <= 24
+    assert lines[-1].startswith("FAILED  demo-1.0-cp311-cp311-manylinux2014_x86_64.whl  (21 errors")
+    assert "  error [glibcxx-floor] ×21 needs GLIBCXX 3.4.21, manylinux2014_x86_64 allows" in lines
+    assert f"    in …/{names[0].rpartition('/')[2]} and 20 more; -v lists all" in lines
+    everything = _text(report, 200, verbose=True)
+    assert everything.count("[glibcxx-floor]") == 21
+    assert all(everything.count(name) >= 2 for name in names[:20])
+
+
+def test_findings_that_differ_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = replace(
+        audited(tmp_path, monkeypatch),
+        findings=(warning("x-y", "has 1"), warning("x-y", "has 2", "a.so"), warning("x-y", "has 2", "b.so")),
+    )
+    assert "  warning [x-y] ×3 has 2; similar for 1 more\n    in a.so and 1 more; -v lists all\n" in _text(report, 100)
+
+
+def test_a_wheel_of_no_manylinux_tag_names_the_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = audited(tmp_path, monkeypatch, shown(overall_tag="linux_x86_64"))
+    assert "linux_x86_64 (because of libcublas.so.12, which it needs)" in " ".join(_text(report, 200).split())
