@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         StepStarted,
         TextLine,
     )
-    from bakery.runs.report import RunReport
+    from bakery.runs.run_report import RunReport
 
 __all__ = [
     "AuditError",
@@ -122,7 +122,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("BakeOptions", "LoadedRecipe", "Project", "RecipePlan", "audit", "open"), "bakery.api"),
     **dict.fromkeys(("LogLines", "StepFinished", "StepStarted", "TextLine"), "bakery.runs.buildx.progress"),
-    "RunReport": "bakery.runs.report",
+    "RunReport": "bakery.runs.run_report",
 }
 """Name → its module; the others are errors and models."""
 

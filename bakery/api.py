@@ -31,14 +31,14 @@ from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.findings import refuse_broken
 from bakery.resolve.set_option import parse_set_options
-from bakery.runs.report import RunReport
+from bakery.runs.run_report import RunReport
 
 if TYPE_CHECKING:
     from bakery.engine.session import EngineSession
     from bakery.resolve.rules.rule import Finding
     from bakery.runs.buildx.board import Listener
     from bakery.runs.buildx.progress import Event
-    from bakery.runs.options import Options
+    from bakery.runs.run_options import Options
     from wheel_audit.auditor import WheelReport
 
 
@@ -209,7 +209,7 @@ class RecipePlan:
 
         A finding has the ``rule`` (``id``, ``severity``, ``why``, ``fix``), the ``text`` of the problem and its ``cells``.
         """
-        from bakery.runs.context import source_of
+        from bakery.runs.source_files import source_of
 
         return judge(self.details, project=read_project(self.details, source_of(self.root, self.details)))
 
@@ -218,8 +218,8 @@ class RecipePlan:
 
         Entries that still fit are kept, except names in ``upgrade``. Raises BakeryError.
         """
-        from bakery.runs.options import Options
         from bakery.runs.pipeline import lock_plan
+        from bakery.runs.run_options import Options
 
         options = Options(groups=(), allow=tuple(allow))
         self._refuse_broken(options)
@@ -236,10 +236,10 @@ class RecipePlan:
             PlanError: the plan breaks a rule.
             BakeryError: of any other kind; `SomeFailed` if only some cells are done.
         """
-        from bakery.runs.options import CellSelection, Options
+        from bakery.runs.conclusion import conclusion
         from bakery.runs.pipeline import bake_plan
-        from bakery.runs.run_outcome import conclusion
-        from bakery.runs.up_to_date import kept_run
+        from bakery.runs.run_options import CellSelection, Options
+        from bakery.runs.selection import kept_run
 
         unchanged = CellSelection.UNFINISHED if options.get("resume") else CellSelection.CHANGED
         run = Options(
@@ -272,7 +272,7 @@ class RecipePlan:
 
     def _refuse_broken(self, run: Options) -> None:
         from bakery.runs.building_host import building_host
-        from bakery.runs.context import source_of
+        from bakery.runs.source_files import source_of
 
         host = building_host(self.details, run.builder, self.environ)
         project = read_project(self.details, source_of(self.root.resolve(), self.details, run.output, run.sources))

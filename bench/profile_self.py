@@ -24,12 +24,11 @@ from projects import SOURCE, extension
 
 from bakery.cli.recipes import resolved
 from bakery.runs.context import RunContext
-from bakery.runs.journal import Record, RecordedWheel, open_journal
-from bakery.runs.options import CellSelection, Options
+from bakery.runs.journal import Record, RecordedWheel, Result, open_journal
 from bakery.runs.records.buildkit import PROVENANCE, SBOM, record_path
-from bakery.runs.result import Result
 from bakery.runs.run_folders import STATE_DIR_VARIABLE
-from bakery.runs.up_to_date import kept_run, select_cells
+from bakery.runs.run_options import CellSelection, Options
+from bakery.runs.selection import kept_run, select_cells
 
 CELLS = (1, 8, 64)
 OPTIONS = Options(("wheel",), selection=CellSelection.CHANGED)
@@ -88,7 +87,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="bakery-bench-") as place:
         (imports,) = medians(
-            [Call([sys.executable, "-c", "import bakery.cli.app, bakery.cli.recipes, bakery.runs.up_to_date"])]
+            [Call([sys.executable, "-c", "import bakery.cli.app, bakery.cli.recipes, bakery.runs.selection"])]
         )
         rows.append(Row("imports", f"{imports:.3f} s"))
         for cells in options.cells:

@@ -21,7 +21,7 @@ from bakery.core.names import GROUPS
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
-    from bakery.runs.options import Options
+    from bakery.runs.run_options import Options
 
 BACKENDS = ("auto", "bake", "cibuildwheel")
 
@@ -132,7 +132,7 @@ class BakeArguments:
     def options(self, groups: tuple[str, ...]) -> Options:
         """Return the options of the run. Raises UsageError if a time limit is malformed."""
         from bakery.core.store_address import parse_place
-        from bakery.runs.options import CellSelection, Options
+        from bakery.runs.run_options import CellSelection, Options
 
         limit = seconds_of(self.timeout, "--timeout") if self.timeout else None
         chosen = {

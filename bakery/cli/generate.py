@@ -115,8 +115,8 @@ def lock(
     Example: wheel-bakery lock --upgrade setuptools && wheel-bakery wheel --locked
     """
     from bakery.cli.engine import open_engine
-    from bakery.runs.options import Options
     from bakery.runs.pipeline import lock_plan
+    from bakery.runs.run_options import Options
 
     loaded = plans(recipe, set_, bake=True)
     engine = open_engine(ca_bundle, engine_up=engine_up)

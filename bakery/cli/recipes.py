@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bakery.resolve.changed_cells import Change
     from bakery.resolve.rules.caching import Host
     from bakery.resolve.rules.rule import Finding
-    from bakery.runs.options import Options
+    from bakery.runs.run_options import Options
 
 Plans = list[tuple[Path, "Plan"]]
 """Project root and plan of each recipe."""
@@ -76,7 +76,7 @@ def checked(
         refuse_broken(plan, judge(plan, host) if shows else findings)
         print_warnings(plan, findings)
         if bake and found:
-            from bakery.runs.context_files import warnings
+            from bakery.runs.source_files import warnings
 
             for line in warnings(plan, found):
                 say(f"warning: {plan.recipe}: {line}")
@@ -90,7 +90,7 @@ def _host(plan: Plan, builder: str | None) -> Host:
 
 
 def _source(root: Path, plan: Plan, options: Options | None) -> SourceManifest:
-    from bakery.runs.context import source_of
+    from bakery.runs.source_files import source_of
 
     return source_of(root, plan, options.output, options.sources) if options else source_of(root, plan)
 

@@ -15,8 +15,8 @@ from bakery.core.errors import BakeryError, EngineError, InterruptedBake, UsageE
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
-    from bakery.runs.options import Options
-    from bakery.runs.report import RunReport
+    from bakery.runs.run_options import Options
+    from bakery.runs.run_report import RunReport
 
 Plans = Sequence[tuple[Path, "Plan"]]
 Build = Callable[[Path, "Plan", "Options"], "RunReport"]
@@ -26,7 +26,7 @@ _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 def kept_runs(plans: Plans, options: Options) -> dict[str, RunReport]:
     """Return recipe → report of the plans that need no bake: all of their selected cells are up to date."""
-    from bakery.runs.up_to_date import kept_run
+    from bakery.runs.selection import kept_run
 
     reports = {plan.recipe: kept_run(root, plan, options, os.environ) for root, plan in plans}
     return {recipe: report for recipe, report in reports.items() if report}
@@ -125,7 +125,7 @@ def _report(build: Build, root: Path, plan: Plan, options: Options, *, goes_on: 
     except BakeryError as error:
         if not goes_on:
             raise
-        from bakery.runs.run_outcome import refused
+        from bakery.runs.conclusion import refused
 
         show(error)
         return refused(root, plan, options, error)
@@ -135,7 +135,7 @@ def _raise_failure(reports: Sequence[RunReport]) -> None:
     if all(report.is_kept for report in reports):
         return
     # Slow to import.
-    from bakery.runs.run_outcome import conclusion
+    from bakery.runs.conclusion import conclusion
 
     if failure := conclusion(reports):
         raise failure

@@ -41,8 +41,8 @@ def shell(
     from bakery.cli.engine import open_engine
     from bakery.cli.recipes import cell_named, checked, resolved
     from bakery.runs.kept_logs import failed_step
-    from bakery.runs.options import Options
     from bakery.runs.run_folders import state_folder
+    from bakery.runs.run_options import Options
     from bakery.runs.step_shell import command_at, commands, open_shell, stage_named, stages
 
     plans = resolved(recipe, set_, Path.cwd(), dated=True)

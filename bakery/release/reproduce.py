@@ -26,12 +26,12 @@ from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import SetOptions, parse_set_options
 from bakery.resolve.settings import build_variables
 from bakery.runs.buildx.board import Listener
-from bakery.runs.context import source_of
+from bakery.runs.conclusion import conclusion
 from bakery.runs.lock.failure import LockFailure
-from bakery.runs.options import Options, PinnedMaterials
 from bakery.runs.pipeline import bake_plan
 from bakery.runs.records.read import Provenance, locked_from_provenance, read, recorded_images
-from bakery.runs.run_outcome import conclusion
+from bakery.runs.run_options import Options, PinnedMaterials
+from bakery.runs.source_files import source_of
 from wheel_audit.difference import Difference, differences
 from wheel_audit.worker import LimitExceeded
 

@@ -23,12 +23,12 @@ from bakery.engine.client import Engine
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.runs.buildx.bake import BakeRequest, Bakes
+from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome
 from bakery.runs.buildx.failures import lost_a_layer, may_be_the_cache, went_away
-from bakery.runs.buildx.outcome import BakeFailure, BakeOutcome
 from bakery.runs.cell_tasks import CellState, CellTask, stage_keys
 from bakery.runs.context import BakeContext
+from bakery.runs.journal import Result
 from bakery.runs.lock.failure import failure
-from bakery.runs.result import Result
 from bakery.runs.run_folders import make_own_folder, refuse_links
 from wheel_audit.plain_files import read_plain
 

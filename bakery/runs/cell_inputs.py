@@ -27,8 +27,8 @@ from bakery.runs.cell_tasks import CellTask
 from bakery.runs.context import RunContext
 from bakery.runs.journal import INPUTS, journals
 from bakery.runs.lock.model import Materials
-from bakery.runs.options import CellSelection, Options
-from bakery.runs.up_to_date import select_cells
+from bakery.runs.run_options import CellSelection, Options
+from bakery.runs.selection import select_cells
 from bakery.toolchains.program_mounts import STAGE as PROGRAMS
 from wheel_audit.plain_files import read_plain
 from wheel_audit.readers import json_of

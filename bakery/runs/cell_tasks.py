@@ -17,11 +17,11 @@ from bakery.emit.dockerfile import build_digest
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
-from bakery.runs.result import Result
+from bakery.runs.journal import Result
 
 if TYPE_CHECKING:
     from bakery.runs.audited import AuditResult
-    from bakery.runs.buildx.outcome import BakeOutcome
+    from bakery.runs.buildx.bake_outcome import BakeOutcome
 
 
 @dataclass(frozen=True, slots=True)

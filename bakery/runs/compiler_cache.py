@@ -15,9 +15,9 @@ from bakery.core.errors import BakeError, InterruptedBake, OutputError
 from bakery.core.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
-from bakery.runs.buildx.outcome import BakeFailure
+from bakery.runs.bake_session import BakeSession, Pins, bake_once
+from bakery.runs.buildx.bake_outcome import BakeFailure
 from bakery.runs.run_folders import refuse_links
-from bakery.runs.session import BuildSession, Pins, bake_once
 from bakery.runs.stores.store import StoreError
 
 CACHE_FILE = "ccache.tar"
@@ -39,7 +39,7 @@ def compiler_cache_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, .
 class FolderCache:
     """The compiler caches of a run, kept in a folder. ``run_folder`` is that of the bakes that copy them."""
 
-    session: BuildSession
+    session: BakeSession
     pins: Pins
     targets: Sequence[Target]
     run_folder: Path
@@ -69,7 +69,7 @@ def attempt(what: str, say: Callable[[str], None], move: Callable[[], None]) -> 
         say(f"the compiler cache was not {what}: {error}")
 
 
-def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
+def restore(session: BakeSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
     """Copy the caches in the folder to the engine; existing entries stay. Raises BakeError or OutputError."""
     refuse_links(session.root, folder, below=True)
     saved = [target for target in targets if (_platform_folder(folder, target) / CACHE_FILE).is_file()]
@@ -78,7 +78,7 @@ def restore(session: BuildSession, pins: Pins, targets: Sequence[Target], folder
         carry(session, pins, saved, run_folder / "restored", folders)
 
 
-def save(session: BuildSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
+def save(session: BakeSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
     """Write the engine's caches to the folder; files are renamed when complete. Raises BakeError or OutputError."""
     if not targets:
         return
@@ -107,7 +107,7 @@ def _platform_folder(folder: Path, target: Target) -> Path:
 
 
 def carry(
-    session: BuildSession, pins: Pins, targets: Sequence[Target], run_folder: Path, packed: Mapping[str, Path]
+    session: BakeSession, pins: Pins, targets: Sequence[Target], run_folder: Path, packed: Mapping[str, Path]
 ) -> Path:
     """Run ``carry-ccache`` for targets, with a folder of files for some; return the folder of its results.
 

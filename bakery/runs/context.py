@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.core.dockerignore import escaped
-from bakery.core.errors import PlanError
-from bakery.core.git import tracked_files
-from bakery.core.source_manifest import EMPTY, SourceManifest, Sources, first_link
+from bakery.core.source_manifest import EMPTY, SourceManifest
 from bakery.plan.cells import Cell, Image, Target
-from bakery.plan.model import Plan, ignored_output, leaves
-from bakery.resolve.source_context import METADATA
+from bakery.plan.model import Plan
 from bakery.runs.cell_tasks import CellTask
 from bakery.runs.journal import Record
 from bakery.runs.lock.model import Materials
-from bakery.runs.options import Options
+from bakery.runs.run_options import Options
 from bakery.runs.secrets.mask import Mask
 
 if TYPE_CHECKING:
@@ -29,67 +23,8 @@ if TYPE_CHECKING:
     from bakery.engine.nodes import Nodes
     from bakery.engine.oci_layouts import Layout
     from bakery.engine.session import EngineSession
+    from bakery.runs.bake_session import BakeSession, Pins
     from bakery.runs.buildx.bake import BakeRequest
-    from bakery.runs.session import BuildSession, Pins
-
-
-def source_of(root: Path, plan: Plan, output: Path | None = None, sources: Sources | None = None) -> SourceManifest:
-    """Return the source of a plan as it is sent: without the output folder, and without the files of secrets.
-
-    Args:
-        output: the output folder; None for the plan's.
-        sources: those that this command read.
-
-    Raises PlanError if a link leads to it, and OutputError if it cannot be read.
-    """
-    context, folder = root / plan.context, plan.source_context.folder
-    for path in plan.context_paths():
-        _refuse_link(context, path, plan)
-    results = (item for path in _inside(context, output or root / plan.output) for item in ignored_output(path, folder))
-    secrets = (escaped(path) for item in plan.secrets if item.file for path in _inside(context, root / item.file))
-    ignore = _with_metadata(context, folder, plan.ignore)
-    patterns = [item for item in dict.fromkeys((*results, *secrets)) if item not in ignore]
-    return (sources or Sources()).read(context, plan.context_paths(), (*ignore, *patterns))
-
-
-def _with_metadata(context: Path, folder: str, ignore: tuple[str, ...]) -> tuple[str, ...]:
-    """Return patterns that send ``*.egg-info`` where it is a part of the source, and no result of an earlier build.
-
-    setuptools reads the files of a source archive from it; without a repository, nothing else lists them.
-    """
-    source = context / folder
-    if METADATA not in ignore or not folder:
-        return ignore
-    if not any((path / ".git").exists() for path in (source.resolve(), *source.resolve().parents)):
-        return tuple(item for item in ignore if item != METADATA)
-    inside = "" if folder == "." else f"{folder}/"
-    tracked = (PurePosixPath(name) for name in tracked_files(source))
-    found = {path for name in tracked for path in name.parents if path.suffix == ".egg-info"}
-    place = ignore.index(METADATA) + 1
-    return (*ignore[:place], *(f"!{escaped(inside + str(path))}" for path in sorted(found)), *ignore[place:])
-
-
-def _refuse_link(context: Path, path: str, plan: Plan) -> None:
-    """Raise PlanError if a link is on the way to a path: BuildKit, patterns, records and git each follow it differently."""
-    link, target = first_link(context, path)
-    if link:
-        where = plan.origins.get("source.path", ("", "default"))[1]
-        inside = posixpath.relpath(target, posixpath.dirname(plan.source_file) or ".")
-        raise PlanError(
-            f"{'' if where == 'default' else f'{where}: '}source.path: {link!r} is a link; the source folder is {target!r}",
-            hint="the link leads out of the project: move the recipe to the source"
-            if leaves(target)
-            else f"the recipe is not in a folder of its own: name {target!r} without links"
-            if leaves(inside)
-            else f'write source.path = "{inside}"',
-        )
-
-
-def _inside(folder: Path, path: Path) -> tuple[str, ...]:
-    """Return a path relative to a folder, as it is named and where links lead, if that is inside."""
-    named = (Path(os.path.normpath(folder.absolute())), Path(os.path.normpath(path.absolute())))
-    pairs = (named, (folder.resolve(), path.resolve()))
-    return tuple(item.relative_to(base).as_posix() for base, item in pairs if item.is_relative_to(base))
 
 
 @dataclass(kw_only=True)
@@ -181,7 +116,7 @@ class BakeContext(RunContext):
     engine: EngineSession
     resources: ExitStack
     cache_targets: tuple[Target, ...] = ()
-    session: BuildSession = field(init=False)
+    session: BakeSession = field(init=False)
     pins: Pins = field(init=False)
 
     @property

@@ -20,15 +20,14 @@ from bakery.runs.cell_inputs import inputs_of
 from bakery.runs.cell_tasks import CellTask
 from bakery.runs.context import RunContext
 from bakery.runs.expectations import promises
-from bakery.runs.journal import Journal, Record, RecordedWheel
+from bakery.runs.journal import Journal, Record, RecordedWheel, Result
 from bakery.runs.publish import digest_of, stage_files
 from bakery.runs.publish_wheels import NewWheel, publish_wheels
 from bakery.runs.rebuild_reasons import changed_since_wheel
 from bakery.runs.records.recorder import Recorder
 from bakery.runs.repository import was_asked
-from bakery.runs.result import Result
 from bakery.runs.secrets.read import leaks
-from bakery.runs.source_promise import source_files
+from bakery.runs.source_files import git_files
 from wheel_audit.source_files import SourceFiles
 
 _SHOWN = 5
@@ -214,7 +213,7 @@ class Finisher:
         sent = self.context.plan.source_context
         if not (self.recorder and sent.folder and self.context.source.entries):
             return None
-        return source_files(self.context.source, sent.accepted, sent.folder)
+        return git_files(self.context.source, sent.accepted, sent.folder)
 
     @cached_property
     def _devices(self) -> Mapping[str, DevicePromise]:

@@ -12,11 +12,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
-from bakery.runs.result import Result
 from wheel_audit.plain_files import read_plain
 from wheel_audit.readers import json_of
 
@@ -33,6 +33,16 @@ MAX_JOURNALS = 5
 MAX_CARRIED = 5000
 LONGEST_STEP_S = 1e7
 MAX_JOURNAL_BYTES = 1024**3
+
+
+class Result(StrEnum):
+    """The result of a target."""
+
+    DONE = "done"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    KEPT = "kept"
+    """An earlier run finished it, and its inputs did not change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from bakery.core.errors import OutputError, UsageError
 from bakery.core.names import TARGET_KINDS
 from bakery.resolve.asking import again
-from bakery.runs.result import Result
+from bakery.runs.journal import Result
 from bakery.runs.run_folders import kept_runs
 from wheel_audit.plain_files import open_plain
 from wheel_audit.readers import read_json

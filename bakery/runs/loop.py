@@ -15,19 +15,18 @@ from bakery.engine.memory_peaks import Peaks
 from bakery.plan.values import Json
 from bakery.runs import cell_inputs, report_page
 from bakery.runs.audited import AuditResult
+from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome, Failure
 from bakery.runs.buildx.failures import is_transient, went_away
-from bakery.runs.buildx.outcome import BakeFailure, BakeOutcome, Failure
 from bakery.runs.cell_tasks import CellState, CellTask, publish_groups
+from bakery.runs.conclusion import built_target
 from bakery.runs.context import RunContext
 from bakery.runs.finish import Finisher, changed_while_built
-from bakery.runs.journal import Journal, Record, open_journal
-from bakery.runs.options import CellSelection
+from bakery.runs.journal import Journal, Record, Result, open_journal
 from bakery.runs.processes import Signals
 from bakery.runs.publish import NameTaken
 from bakery.runs.records.recorder import Recorder
-from bakery.runs.report import CellFailure, RunReport, finished_target
-from bakery.runs.result import Result
-from bakery.runs.run_outcome import built_target
+from bakery.runs.run_options import CellSelection
+from bakery.runs.run_report import CellFailure, RunReport, finished_target
 from bakery.runs.same_name import SameNames
 from bakery.runs.scheduler import Schedule, State, Try, delay
 from bakery.runs.tag_differences import run_warnings

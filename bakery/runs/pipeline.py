@@ -23,6 +23,7 @@ from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
 from bakery.plan.model import Plan
 from bakery.plan.options import Secret
+from bakery.runs.bake_session import BakeSession
 from bakery.runs.buildx.bake import BakeRequest, open_bakes
 from bakery.runs.buildx.board import Board, Listener
 from bakery.runs.buildx_backend import BuildxBackend, LocalCaches
@@ -32,18 +33,17 @@ from bakery.runs.journal import newest_records
 from bakery.runs.lock.make import NewLock, check_materials, make
 from bakery.runs.lock.pins import check_images, pin_recorded_images, pins_of
 from bakery.runs.loop import run_tasks
-from bakery.runs.options import Options
 from bakery.runs.processes import caught
 from bakery.runs.publish import check_output
 from bakery.runs.records.recorder import Recorder
-from bakery.runs.report import RunReport
 from bakery.runs.run_folders import run_folder, state_folder
+from bakery.runs.run_options import Options
+from bakery.runs.run_report import RunReport
 from bakery.runs.schedule_items import schedule_items
 from bakery.runs.scheduler import Item, Limits, Schedule, Seat
 from bakery.runs.secrets.read import private_files, read_secrets
-from bakery.runs.session import BuildSession
+from bakery.runs.selection import kept_report, select_cells, unchanged_tasks
 from bakery.runs.trust import check_grants, check_triggers, credentials
-from bakery.runs.up_to_date import kept_report, select_cells, unchanged_tasks
 
 if TYPE_CHECKING:
     from bakery.runs.remote_cache import RemoteCache
@@ -214,14 +214,14 @@ def _session(  # noqa: PLR0913
     engine: EngineSession,
     needed: Sequence[Secret],
     listener: Listener,
-) -> BuildSession:
+) -> BakeSession:
     """Return the session of a run, valid as long as ``resources``; read its secrets, and provide base images."""
     pip_conf = engine.index.pip_conf().encode()
     files: Mapping[str, Path] = resources.enter_context(private_files({"PIP_CONF": pip_conf} if pip_conf else {}))
     given = credentials(plan, engine, needed)
     cargo = given.cargo
     secrets = resources.enter_context(read_secrets(plan.secrets, needed, root, engine.environment, given.values))
-    return BuildSession(
+    return BakeSession(
         root=root,
         plan=plan,
         environment=engine.environment,

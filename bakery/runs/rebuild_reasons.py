@@ -10,8 +10,7 @@ from pathlib import Path
 
 from bakery.runs import cell_profile
 from bakery.runs.cell_inputs import COMMANDS, CellInputs, StageInputs, bakes_of
-from bakery.runs.journal import MAX_JOURNAL_BYTES, read
-from bakery.runs.result import Result
+from bakery.runs.journal import MAX_JOURNAL_BYTES, Result, read
 from bakery.runs.run_folders import kept_runs
 from wheel_audit.plain_files import read_plain
 

@@ -28,8 +28,8 @@ from bakery.core.connections import Deadline
 from bakery.core.files import tar_members
 from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Target
+from bakery.runs.bake_session import BakeSession, Pins
 from bakery.runs.compiler_cache import CACHE_FILE, attempt, carry
-from bakery.runs.session import BuildSession, Pins
 from bakery.runs.stores.store import MAX_OBJECT, Store
 from wheel_audit.plain_files import open_plain, read_plain
 
@@ -69,7 +69,7 @@ class RemoteCache:
         known: platform → objects that the store has: name → size.
     """
 
-    session: BuildSession
+    session: BakeSession
     pins: Pins
     targets: tuple[Target, ...]
     folder: Path

@@ -17,8 +17,8 @@ from bakery.core.errors import AuditError, BakeryError, OutputError
 from bakery.core.names import Kind
 from bakery.plan.cells import Cell
 from bakery.runs.context import RunContext
+from bakery.runs.journal import Result
 from bakery.runs.publish import digest_of, exported_names, name_taken
-from bakery.runs.result import Result
 from bakery.runs.scheduler import Schedule, State
 from wheel_audit.tags import installable_abis
 from wheel_audit.wheel_names import parse_wheel_name

@@ -28,10 +28,10 @@ from bakery.plan.values import Json
 from bakery.runs.buildx.bake import BakeRequest, bake_environment, checked_argv
 from bakery.runs.buildx.gha_cache_env import NAMES
 from bakery.runs.context import BakeContext
-from bakery.runs.options import Options
 from bakery.runs.pipeline import check, open_session, pin
 from bakery.runs.run_folders import state_folder
-from bakery.runs.up_to_date import select_cells
+from bakery.runs.run_options import Options
+from bakery.runs.selection import select_cells
 from wheel_audit.readers import json_of
 
 _SHELL = "entrypoint=/bin/bash,tty=true"

@@ -11,7 +11,7 @@ from bakery.core.errors import OutputError
 from bakery.plan.model import Plan
 from bakery.runs.audited import report_on
 from bakery.runs.release_tag import tag_warnings
-from bakery.runs.report import TargetReport
+from bakery.runs.run_report import TargetReport
 from wheel_audit.systems import glibc_of
 from wheel_audit.tags import PlatformTag, Release, parse_platform, release_text
 from wheel_audit.text import printable

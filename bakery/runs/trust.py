@@ -21,7 +21,7 @@ from bakery.plan.cells import Image
 from bakery.plan.model import Plan
 from bakery.plan.options import Secret
 from bakery.runs.buildx.entitlements import Grants
-from bakery.runs.options import Options
+from bakery.runs.run_options import Options
 
 
 @dataclass(frozen=True)

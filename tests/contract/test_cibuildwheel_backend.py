@@ -17,9 +17,9 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.runs.cibuildwheel import process as tool
 from bakery.runs.cibuildwheel.run import Host, build_plan
-from bakery.runs.options import CellSelection, Options
-from bakery.runs.report import RunReport
-from bakery.runs.run_outcome import conclusion
+from bakery.runs.conclusion import conclusion
+from bakery.runs.run_options import CellSelection, Options
+from bakery.runs.run_report import RunReport
 
 RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11", "3.13"]\n'
 

@@ -20,7 +20,7 @@ from sample import sampled
 
 from bakery.core.source_manifest import SourceManifest
 from bakery.runs.repository import description
-from bakery.runs.source_promise import source_files
+from bakery.runs.source_files import git_files
 from bakery.toolchains.programs import with_repository
 from wheel_audit.checks import source
 from wheel_audit.expected_wheel import ExpectedWheel
@@ -167,7 +167,7 @@ def test_password_in_an_ignored_file_is_published_by_no_backend(python: Path, tm
     if backend == "maturin" and not CARGO:
         pytest.skip("needs cargo")
     checkout = leaking(tmp_path / "checkout", backend)
-    promised = source_files(SourceManifest.read(checkout, ["."], [".git"]), (), ".")
+    promised = git_files(SourceManifest.read(checkout, ["."], [".git"]), (), ".")
     ours, theirs = built(python, checkout, tmp_path)
     (wheel,), (names,) = [*ours.glob("*.whl")], packed(ours).values()
     assert packed(theirs)[wheel.name].keys() == names.keys()
@@ -246,4 +246,4 @@ def test_a_repository_says_nothing_of_a_folder_that_it_ignores(tmp_path: Path) -
     (checkout / ".gitignore").write_text("work/\n")
     (checkout / "work").mkdir()
     (checkout / "work/data.txt").write_text("x")
-    assert source_files(SourceManifest.read(checkout / "work", ["."], [".git"]), (), ".") is None
+    assert git_files(SourceManifest.read(checkout / "work", ["."], [".git"]), (), ".") is None

@@ -21,11 +21,11 @@ from bakery.plan.dockerfile import Command, Run
 from bakery.recipe.load import load
 from bakery.release.reproduce import RebuildOptions, _project, _taken
 from bakery.resolve.plan import resolve
-from bakery.runs.context import source_of
 from bakery.runs.records.buildkit import FOLDER, Machine
 from bakery.runs.records.provenance import definition, statement
 from bakery.runs.records.read import MAX_PROVENANCE_BYTES, Provenance, locked_from_provenance, read
 from bakery.runs.records.recorder import source_materials
+from bakery.runs.source_files import source_of
 
 RECIPE = 'name = "demo"\nsource = "pkg"\n[matrix]\npython = ["3.11"]\n[builder]\ntoolkit = "none"\n'
 

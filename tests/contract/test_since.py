@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 from bakery.cli.recipes import narrow, plans
 from bakery.runs.lock.model import VERSION
-from bakery.runs.options import Options
+from bakery.runs.run_options import Options
 
 RECIPE = """\
 name = "demo"

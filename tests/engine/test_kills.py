@@ -19,8 +19,7 @@ from projects import flavours
 from runs import runs_of
 from waiting import command_lines, wait_for
 
-from bakery.runs.journal import newest_records
-from bakery.runs.result import Result
+from bakery.runs.journal import Result, newest_records
 from bakery.runs.run_folders import state_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]

@@ -19,9 +19,9 @@ from projects import SOURCE, extension
 from bakery.core.names import Kind
 from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
 from bakery.plan.cells import Cell, Target
+from bakery.runs.bake_session import bake_once
 from bakery.runs.buildx.bake import BakeRequest
 from bakery.runs.buildx.board import Listener
-from bakery.runs.session import bake_once
 
 pytestmark = pytest.mark.engine
 

@@ -25,8 +25,8 @@ from bakery.plan.cells import Target
 from bakery.release.index import pages
 from bakery.release.index.fetch import take
 from bakery.release.index.files import File
+from bakery.runs.bake_session import BakeSession, Pins
 from bakery.runs.remote_cache import RemoteCache
-from bakery.runs.session import BuildSession, Pins
 from bakery.runs.stores.store import open_store
 from fuzz.mutate import LARGEST, Mutator, any_bytes, any_json, any_text, count, text
 from fuzz.refusals import refusals
@@ -236,7 +236,7 @@ def read_store(folder: Path, data: bytes) -> str:
     assert not isinstance(place, Path)
     store = open_store(place, Credentials("", ""), "")
     plan = SimpleNamespace(recipe="demo", cells=[SimpleNamespace(id="cp311", platform="linux/amd64")])
-    session = cast("BuildSession", SimpleNamespace(environment={"BAKERY_CACHE_KEY": "key"}, root=folder, plan=plan))
+    session = cast("BakeSession", SimpleNamespace(environment={"BAKERY_CACHE_KEY": "key"}, root=folder, plan=plan))
     target = cast("Target", SimpleNamespace(cell=plan.cells[0], name="cache"))
     remote, whole, taken = RemoteCache(session, cast("Pins", None), (target,), folder, store, print), Deadline(60), {}
     outcome = "nothing"

@@ -40,7 +40,7 @@ from bakery.release.index.files import File
 from bakery.resolve.plan import resolve
 from bakery.runs import journal
 from bakery.runs.buildx.rawjson import clean, decode
-from bakery.runs.context import source_of
+from bakery.runs.journal import Result
 from bakery.runs.lock import lock_file
 from bakery.runs.lock.is_current import load_lock
 from bakery.runs.lock.model import read_materials
@@ -50,7 +50,7 @@ from bakery.runs.records.provenance import definition, statement
 from bakery.runs.records.read import locked_from_provenance, package_materials, place_requirements, recorded_images
 from bakery.runs.records.read import read as read_provenance
 from bakery.runs.records.recorder import source_materials
-from bakery.runs.result import Result
+from bakery.runs.source_files import source_of
 from bakery_iree import benchmark, check_runs
 from bakery_iree.emit import generate_job
 from bakery_iree.job.load import load as load_job

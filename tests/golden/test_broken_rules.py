@@ -19,7 +19,7 @@ from bakery.resolve.rules.caching import Host
 from bakery.resolve.rules.findings import lines, refusal
 from bakery.resolve.rules.rule import Finding, Severity
 from bakery.resolve.set_option import parse_set_options
-from bakery.runs.context import source_of
+from bakery.runs.source_files import source_of
 
 TABLE = Path(__file__).with_name("rules.toml")
 ROWS = rows(TABLE)

@@ -14,8 +14,7 @@ from bakery.cli.app import app
 from bakery.core.errors import PlanError
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
-from bakery.runs.journal import Record, newest_records
-from bakery.runs.result import Result
+from bakery.runs.journal import Record, Result, newest_records
 from bakery.runs.run_folders import state_folder
 
 FOLDER = Path(__file__).parent / "sizes"

@@ -9,8 +9,7 @@ from bakery.core.names import Kind
 from bakery.plan.model import Plan
 from bakery.runs import cell_inputs
 from bakery.runs.cell_tasks import cell_tasks
-from bakery.runs.journal import Record, RecordedWheel, open_journal
-from bakery.runs.result import Result
+from bakery.runs.journal import Record, RecordedWheel, Result, open_journal
 
 
 def record_run(state: Path, plan: Plan, built: Mapping[str, tuple[int, ...]], *others: Record) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bakery.core.errors import BakeError
 from bakery.runs.cell_profile import CellProfile, Command, StepTime
-from bakery.runs.report import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.runs.run_folders import state_folder
+from bakery.runs.run_report import CellFailure, PublishedWheel, RunReport, TargetReport
 
 DEVICE = {"sm_80": 3000, "compute_90": 500}
 ZERO = 1_795_000_000.0

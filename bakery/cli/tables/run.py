@@ -13,7 +13,7 @@ from bakery.core.durations import duration
 from bakery.core.names import some_cells
 from bakery.core.text import size_text
 from bakery.runs.audited import NOTE
-from bakery.runs.report import RunReport, TargetReport
+from bakery.runs.run_report import RunReport, TargetReport
 from wheel_audit.tables import plain_table
 from wheel_audit.text import printable
 

@@ -20,19 +20,19 @@ from bakery.plan.cells import Target
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
 from bakery.runs.buildx import gha_cache_env
+from bakery.runs.buildx.bake_outcome import LATE, BakeOutcome, Failure, TargetOutcome
 from bakery.runs.buildx.board import Board, Listener, times_of
 from bakery.runs.buildx.entitlements import Allowed
 from bakery.runs.buildx.failures import hint
 from bakery.runs.buildx.log_files import LogFiles
 from bakery.runs.buildx.missing import of_cell
-from bakery.runs.buildx.outcome import LATE, BakeOutcome, Failure, TargetOutcome
 from bakery.runs.buildx.progress import Progress, Step, TargetState
 from bakery.runs.buildx.rawjson import Warned
 from bakery.runs.buildx.step_names import StepName, step_names
 from bakery.runs.buildx.tool_errors import excerpt
 from bakery.runs.cell_profile import save
+from bakery.runs.journal import Result
 from bakery.runs.processes import Child, Children, Ended, Signals, Stopped
-from bakery.runs.result import Result
 from bakery.runs.secrets.mask import Mask, MaskedStream
 from wheel_audit.environment import CleanEnvironment
 from wheel_audit.readers import json_of

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pydantic import TypeAdapter
 
 from bakery.runs.buildx import missing
-from bakery.runs.buildx.outcome import LATE, Failure
+from bakery.runs.buildx.bake_outcome import LATE, Failure
 
 OWN_WORK = re.compile(
     r"\[(?:\S+ )?(?:(?:backend-requires|native|compile)(?:-again)?|repair|\S+-test|\S+-built)(?: \d+/\d+)?\] (?:RUN|COPY|WORKDIR)\b"

@@ -17,11 +17,11 @@ from bakery.core.addresses import hidden
 from bakery.core.environment import for_stranger, for_tool
 from bakery.core.errors import BakeError, EngineError
 from bakery.plan.options import Cibuildwheel
-from bakery.runs.buildx.outcome import BakeOutcome, Failure, TargetOutcome
+from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure, TargetOutcome
 from bakery.runs.buildx.rawjson import lines_of
 from bakery.runs.cell_tasks import CellState, CellTask
+from bakery.runs.journal import Result
 from bakery.runs.processes import Signals
-from bakery.runs.result import Result
 from bakery.runs.secrets.mask import Mask
 from bakery.toolchains import programs
 from wheel_audit.environment import CleanEnvironment

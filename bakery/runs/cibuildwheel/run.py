@@ -23,17 +23,18 @@ from bakery.plan.model import Plan
 from bakery.runs.cell_tasks import CellTask
 from bakery.runs.cibuildwheel import process
 from bakery.runs.cibuildwheel.process import CibuildwheelBackend
-from bakery.runs.context import RunContext, source_of
+from bakery.runs.context import RunContext
 from bakery.runs.journal import newest_records
 from bakery.runs.loop import run_tasks
-from bakery.runs.options import CellSelection, Options
 from bakery.runs.processes import caught
-from bakery.runs.report import RunReport
 from bakery.runs.run_folders import make_own_folder, run_folder, state_folder
+from bakery.runs.run_options import CellSelection, Options
+from bakery.runs.run_report import RunReport
 from bakery.runs.scheduler import Item, Limits, Schedule
 from bakery.runs.secrets.mask import Mask
+from bakery.runs.selection import skip_finished
+from bakery.runs.source_files import source_of
 from bakery.runs.trust import Credentials, check_grants
-from bakery.runs.up_to_date import skip_finished
 from bakery.toolchains import programs as scripts
 
 _CA, _PIP = "/etc/bakery-ca.pem", "/etc/pip.conf"
@@ -108,7 +109,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     """Build the selected cells of one system, one wheel after the other; a wheel that passes is published at once.
 
     Returns the report, which is also ``report.json`` in the run's folder; it has failed cells
-    (`bakery.runs.run_outcome.conclusion`). Raises BakeryError for what ends all cells; published wheels stay.
+    (`bakery.runs.conclusion.conclusion`). Raises BakeryError for what ends all cells; published wheels stay.
     """
     check_options(options)
     if options.selection is CellSelection.CHANGED:

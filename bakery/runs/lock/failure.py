@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from bakery.core.errors import LockError
+from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome
 from bakery.runs.buildx.failures import OWN_WORK, is_transient
-from bakery.runs.buildx.outcome import BakeFailure, BakeOutcome
 
 _OTHER_HASH = re.compile(
     r"(?m)^\s*(?P<name>\S+?)(?:==(?P<version>\S+))? (?:from|@) .*\n"

@@ -18,6 +18,7 @@ from bakery.plan.cells import Cell, Target
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
 from bakery.recipe.problems import nearest
+from bakery.runs.bake_session import BakeSession, Pins, bake_once
 from bakery.runs.lock import lock_file
 from bakery.runs.lock.differences import differences
 from bakery.runs.lock.failure import failure
@@ -25,10 +26,9 @@ from bakery.runs.lock.is_current import UPDATE_HINT, check_origins, locked_image
 from bakery.runs.lock.model import Materials, Packages, read_materials
 from bakery.runs.lock.pins import CONTEXT, image_overrides, pins_of, replacement, write_preferred
 from bakery.runs.run_folders import run_folder
-from bakery.runs.session import BuildSession, Pins, bake_once
 
 
-def check_materials(session: BuildSession, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
+def check_materials(session: BakeSession, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
     """Check that cells use exactly the locked materials. Raises LockError with the differences as ``details``."""
     targets = materials_targets(session.plan, cells)
     materials = collect(session, targets, pins_of(session, targets, locked, strict=True))
@@ -48,7 +48,7 @@ def materials_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, ...]:
     return tuple(item for item in plan.targets() if item.kind is Kind.MATERIALS and item.cell.id in ids)
 
 
-def collect(session: BuildSession, targets: Sequence[Target], pins: Pins) -> dict[str, Materials]:
+def collect(session: BakeSession, targets: Sequence[Target], pins: Pins) -> dict[str, Materials]:
     """Build the materials targets of cells and return cell → materials. Raises BakeError if a step failed."""
     with run_folder(session.state_folder) as folder:
         request = session.request(targets, folder, pins)
@@ -88,7 +88,7 @@ class NewLock:
     changes: tuple[str, ...]
 
 
-def make(session: BuildSession, cells: Sequence[Cell], upgrade: Collection[str]) -> NewLock:
+def make(session: BakeSession, cells: Sequence[Cell], upgrade: Collection[str]) -> NewLock:
     """Look up the materials of cells, and keep fitting entries of the existing lock; other cells keep their entries.
 
     ``upgrade``: distributions and base images that are not kept. Raises UsageError if the lock has no such name,

@@ -21,10 +21,10 @@ from bakery.engine import image_digests
 from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
+from bakery.runs.bake_session import BakeSession, Pins
 from bakery.runs.lock import lock_file
 from bakery.runs.lock.is_current import locked_images
 from bakery.runs.lock.model import Materials, Packages
-from bakery.runs.session import BuildSession, Pins
 from bakery.toolchains.pip_steps import locked_places
 
 CONTEXT = "lock"
@@ -104,7 +104,7 @@ def source_policy(images: Iterable[tuple[str, str]]) -> str:
 _MAX_LOCK_CONTEXTS = 3
 
 
-def check_images(session: BuildSession, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
+def check_images(session: BakeSession, locked: Mapping[str, Materials], cells: Iterable[Cell]) -> None:
     """Check that the locked base images are available. Raises LockError if one is not."""
     images = dict.fromkeys(image for cell in cells for image in cell.images)
     problems = []
@@ -123,7 +123,7 @@ def check_images(session: BuildSession, locked: Mapping[str, Materials], cells: 
 
 
 def pin_recorded_images(
-    session: BuildSession,
+    session: BakeSession,
     locked: Mapping[str, Materials],
     cells: Iterable[Cell],
     images: Mapping[str, str],
@@ -146,7 +146,7 @@ def pin_recorded_images(
     return {cell: replace(materials, images=digests) for cell, materials in locked.items()}
 
 
-def replacement(session: BuildSession, image: Image, digest: str) -> str | None:
+def replacement(session: BakeSession, image: Image, digest: str) -> str | None:
     """Return None if an image is available by its digest; else the digest of its name here."""
     name, platform = session.image_name(image).partition("@")[0], image.platform
     present = image_digests.present(session.environment, name, platform)
@@ -155,7 +155,7 @@ def replacement(session: BuildSession, image: Image, digest: str) -> str | None:
     return present or image_digests.offered(session.environment, name)
 
 
-def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
+def pins_of(session: BakeSession, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
     """Return the inputs that a build of targets must use; without a lock, only replaced base images."""
     if not locked:
         return Pins({target.name: image_overrides(session, target, {}) for target in targets})
@@ -185,7 +185,7 @@ def pins_of(session: BuildSession, targets: Sequence[Target], locked: Mapping[st
     return Pins(overrides, environment, reads=(folder,), locked=True)
 
 
-def image_overrides(session: BuildSession, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+def image_overrides(session: BakeSession, target: Target, pinned: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
     """Return the overrides for a target's base images: replaced names, and pinned digests."""
     overrides = []
     for image in target.images:
@@ -206,7 +206,7 @@ def context_of(image: Image, target: Target) -> str:
     return f"{image.ref}::{image.platform}" if several else image.ref
 
 
-def _contexts(session: BuildSession, locked: Mapping[str, Materials], *, strict: bool) -> Path:
+def _contexts(session: BakeSession, locked: Mapping[str, Materials], *, strict: bool) -> Path:
     """Write the contexts of all cells; return their folder, the same for the same lock. Raises OutputError."""
     text = lock_file.text(lock_file.lock_of(session.plan.recipe, locked))
     digest = hashlib.sha256(f"{strict} {locked_places(session.plan.stages)} {text}".encode()).hexdigest()[:16]

@@ -22,16 +22,15 @@ from bakery.engine.host import cpu
 from bakery.engine.index_credentials import PROXY, of_docker
 from bakery.engine.memory_peaks import is_here
 from bakery.plan.cells import Cell, Target
+from bakery.runs.bake_session import write_programs
 from bakery.runs.buildx.bake import BakeRequest, open_bakes
+from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome
 from bakery.runs.buildx.board import Board, Listener
-from bakery.runs.buildx.outcome import BakeFailure, BakeOutcome
-from bakery.runs.journal import Journal, Record, RecordedWheel, newest_records, open_journal
+from bakery.runs.journal import Journal, Record, RecordedWheel, Result, newest_records, open_journal
 from bakery.runs.processes import caught
 from bakery.runs.publish import check_output, holds, publish
-from bakery.runs.result import Result
 from bakery.runs.run_folders import run_folder
 from bakery.runs.secrets.mask import Mask
-from bakery.runs.session import write_programs
 from bakery_iree import programs
 from bakery_iree.emit import (
     BAKEFILE,

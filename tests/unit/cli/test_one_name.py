@@ -9,7 +9,7 @@ import pytest
 from bakery.cli.runs import one_name
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
-from bakery.runs.options import Options
+from bakery.runs.run_options import Options
 
 
 @pytest.mark.parametrize(

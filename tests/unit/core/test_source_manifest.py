@@ -14,7 +14,7 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.source_context import IGNORED
-from bakery.runs.context import source_of
+from bakery.runs.source_files import source_of
 
 
 def read(folder: Path, *ignore: str) -> SourceManifest:

@@ -16,8 +16,7 @@ from bakery.release.size import ProjectSize, Source, by_project, limit_of, plan_
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
-from bakery.runs.journal import Record, newest_records
-from bakery.runs.result import Result
+from bakery.runs.journal import Record, Result, newest_records
 from wheel_audit.checks.size import PYPI_PROJECT_LIMIT
 
 PYTHONS = '[matrix]\npython = ["3.11", "3.13"]\n'

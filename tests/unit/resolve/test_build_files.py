@@ -11,7 +11,7 @@ from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.build_files import BuildFiles, read_build_files
 from bakery.resolve.rules.project import read_project
-from bakery.runs.context import source_of
+from bakery.runs.source_files import source_of
 
 PROJECT = "project(k LANGUAGES CXX CUDA)\n"
 

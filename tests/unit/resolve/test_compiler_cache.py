@@ -15,10 +15,10 @@ from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.runs.bake_session import BakeSession, Pins
 from bakery.runs.buildx.board import Listener
 from bakery.runs.buildx.progress import Progress
 from bakery.runs.compiler_cache import compiler_cache_targets, restore, save
-from bakery.runs.session import BuildSession, Pins
 from bakery.toolchains import programs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -86,7 +86,7 @@ def test_a_link_of_the_checkout_is_neither_taken_in_nor_written_through(tmp_path
     outside.mkdir()
     (folder / name).symlink_to(outside)
     plan = planned(root)
-    bench = BuildSession(root, plan, {}, {}, {}, Listener(), tmp_path / "state")
+    bench = BakeSession(root, plan, {}, {}, {}, Listener(), tmp_path / "state")
     for move in (restore, save):
         with pytest.raises(OutputError, match="is a link"):
             move(bench, Pins({}), compiler_cache_targets(plan, plan.cells), folder, root / "run")

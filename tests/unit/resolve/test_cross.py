@@ -17,9 +17,9 @@ from bakery.plan.model import Plan
 from bakery.plan.values import substitute
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
+from bakery.runs.bake_session import BakeSession
 from bakery.runs.buildx.board import Listener
 from bakery.runs.lock.pins import pins_of
-from bakery.runs.session import BuildSession
 
 BOTH = 'platforms = ["linux/amd64", "linux/arm64"]\n'
 CROSS = f"{BOTH}[builder]\ncross = true\n"
@@ -80,10 +80,10 @@ def test_base_images(tmp_path: Path, builders: list[str], amd: list[str], arm: l
     assert plain.for_builders(builders) == plain
 
 
-def bench(made: Plan) -> BuildSession:
+def bench(made: Plan) -> BakeSession:
     """Return a bench whose engine has the base for arm64 under a name of its own."""
     names = {(BASE, "linux/amd64"): BASE, (BASE, "linux/arm64"): "own/base:arm64"}
-    return BuildSession(Path(), made, {}, names, {}, Listener(), Path())
+    return BakeSession(Path(), made, {}, names, {}, Listener(), Path())
 
 
 def test_a_base_of_two_platforms_is_named_for_each(tmp_path: Path) -> None:

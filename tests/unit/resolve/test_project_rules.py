@@ -13,7 +13,7 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.project import read_project
-from bakery.runs.context import source_of
+from bakery.runs.source_files import source_of
 
 PROJECT = '[project]\nname = "demo"\nversion = "1.0"\n'
 

@@ -13,7 +13,7 @@ from bakery.core.errors import PlanError
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules.source import SourceFacts, read_source
-from bakery.runs.context import source_of
+from bakery.runs.source_files import source_of
 
 PROJECT = '[project]\nname = "demo"\nversion = "1.0"\n'
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 12345\n"

@@ -19,8 +19,7 @@ from bakery.plan.options import SourceContext
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.source_context import IGNORED
-from bakery.runs.context import source_of
-from bakery.runs.context_files import scan, warnings
+from bakery.runs.source_files import scan, source_of, warnings
 from bakery.toolchains import facts
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n"

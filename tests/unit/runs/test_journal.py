@@ -17,12 +17,12 @@ from bakery.runs.journal import (
     Journal,
     Record,
     RecordedWheel,
+    Result,
     _line,
     newest_records,
     open_journal,
     read,
 )
-from bakery.runs.result import Result
 
 WHEEL = RecordedWheel("demo-1.0-py3-none-any.whl", "ab" * 32, 1234)
 RECORDS = st.lists(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.runs.kept_logs import failed_step, lines
-from bakery.runs.report import RunReport, TargetReport
+from bakery.runs.run_report import RunReport, TargetReport
 
 COMPILE = "# [compile 1/1] RUN make\na.c:1:1: error: no\n# [not a step] of a tool\n# exit code: 1\n"
 LOG = f"# [system 1/1] RUN apt\n# CACHED\n{COMPILE}# [wheel-cp311 demo-test 2/2] RUN pytest\nok\n"

@@ -15,7 +15,7 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 from bakery.runs.buildx.bake import BakeRequest
-from bakery.runs.buildx.outcome import BakeOutcome
+from bakery.runs.buildx.bake_outcome import BakeOutcome
 from bakery.runs.buildx_backend import MARK, MOST_TARGETS, LocalCaches, together
 
 RECIPE = 'name = "demo"\n[matrix]\npython = ["3.11"]\n[test]\nimports = ["demo"]\n[cache]\nbackend = "{}"\nref = "r.example/c"\n'

@@ -20,8 +20,9 @@ from bakery.engine import image_digests
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
 from bakery.recipe.models import Builder, Matrix, Source
+from bakery.runs.bake_session import BakeSession
+from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure
 from bakery.runs.buildx.board import Listener
-from bakery.runs.buildx.outcome import BakeOutcome, Failure
 from bakery.runs.lock import lock_file
 from bakery.runs.lock.differences import differences, stale
 from bakery.runs.lock.failure import failure
@@ -29,7 +30,6 @@ from bakery.runs.lock.is_current import check_origins, load_lock, with_sources
 from bakery.runs.lock.model import Lock, LockedFile, Materials, Packages, System, read_materials
 from bakery.runs.lock.pins import pins_of, write_preferred
 from bakery.runs.lock.requirements import Requirements, requirements_of
-from bakery.runs.session import BuildSession
 
 
 def changed(place: str, packages: Packages) -> Materials:
@@ -379,8 +379,8 @@ def test_a_lock_that_fits_and_one_that_is_missing(tmp_path: Path) -> None:
 # --- what a build is handed
 
 
-def bench(root: Path, plan: Plan, name: str = "") -> BuildSession:
-    return BuildSession(root, plan, {}, {DEBIAN: name} if name else {}, {}, Listener(), root / "state")
+def bench(root: Path, plan: Plan, name: str = "") -> BakeSession:
+    return BakeSession(root, plan, {}, {DEBIAN: name} if name else {}, {}, Listener(), root / "state")
 
 
 def test_a_build_is_held_to_digests_and_files(tmp_path: Path) -> None:

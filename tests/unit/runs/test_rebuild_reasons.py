@@ -18,11 +18,10 @@ from bakery.recipe.models import Recipe
 from bakery.runs.cell_inputs import MAX_FILES, CellInputs, bakes_of, current, inputs_of, listed, write
 from bakery.runs.cell_profile import CellProfile, StepTime
 from bakery.runs.cell_tasks import cell_tasks
-from bakery.runs.journal import INPUTS, MAX_JOURNALS, Record, open_journal
+from bakery.runs.journal import INPUTS, MAX_JOURNALS, Record, Result, open_journal
 from bakery.runs.lock.model import LockedFile, Materials, Packages
 from bakery.runs.rebuild_reasons import all_changes, changed_since_wheel, changes, names_packages, ran_stages, reasons
-from bakery.runs.report import RunReport
-from bakery.runs.result import Result
+from bakery.runs.run_report import RunReport
 
 CELL = "cp311"
 

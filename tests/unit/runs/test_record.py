@@ -26,7 +26,6 @@ from bakery.core.errors import UnavailableError
 from bakery.core.source_manifest import tree_hash
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
-from bakery.runs.context import source_of
 from bakery.runs.journal import RecordedWheel
 from bakery.runs.lock.model import LockedFile, Materials, Packages, System
 from bakery.runs.records.buildkit import (
@@ -50,6 +49,7 @@ from bakery.runs.records.read import (
     recorded_images,
 )
 from bakery.runs.records.sbom import sbom
+from bakery.runs.source_files import source_of
 
 RECIPE = {
     "name": "demo",

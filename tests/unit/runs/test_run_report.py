@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bakery.cli.tables.run import render, warnings
-from bakery.runs.report import PublishedWheel, RunReport, TargetReport
+from bakery.runs.run_report import PublishedWheel, RunReport, TargetReport
 
 
 def report(**cells: tuple[str, ...]) -> RunReport:

@@ -13,12 +13,12 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Matrix, Recipe, Wheel
 from bakery.resolve.plan import resolve
-from bakery.runs.buildx.outcome import BakeFailure, BakeOutcome, Failure
+from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome, Failure
 from bakery.runs.cell_tasks import cell_keys, cell_tasks, publish_groups
-from bakery.runs.context import source_of
-from bakery.runs.report import CellFailure, PublishedWheel, RunReport, TargetReport
-from bakery.runs.run_outcome import conclusion
+from bakery.runs.conclusion import conclusion
+from bakery.runs.run_report import CellFailure, PublishedWheel, RunReport, TargetReport
 from bakery.runs.schedule_items import schedule_items
+from bakery.runs.source_files import source_of
 
 WHEEL = PublishedWheel(Path("/p/dist/demo-1.0-py3-none-any.whl"), "ab", 1500)
 

@@ -23,11 +23,10 @@ from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
 from bakery.runs.cell_tasks import cell_tasks, publish_groups
 from bakery.runs.context import RunContext
-from bakery.runs.journal import Record
-from bakery.runs.options import Options
+from bakery.runs.journal import Record, Result
 from bakery.runs.records.buildkit import PROVENANCE, Machine, Material, record_path
 from bakery.runs.records.provenance import definition, statement
-from bakery.runs.result import Result
+from bakery.runs.run_options import Options
 from bakery.runs.same_name import SameNames, differ_in_python_only, serves
 from bakery.runs.schedule_items import schedule_items
 from bakery.runs.scheduler import Limits, Schedule, Try

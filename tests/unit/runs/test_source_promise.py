@@ -9,7 +9,7 @@ import pytest
 from repositories import git
 
 from bakery.core.source_manifest import SourceManifest
-from bakery.runs.source_promise import source_files
+from bakery.runs.source_files import git_files
 from wheel_audit.source_files import SourceFiles
 
 SECRET = "password"
@@ -42,7 +42,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def read(project: Path, *accepted: str, inside: str = "py") -> SourceFiles:
-    known = source_files(SourceManifest.read(project, [inside], [".git"]), accepted, inside)
+    known = git_files(SourceManifest.read(project, [inside], [".git"]), accepted, inside)
     assert known is not None
     return known
 
@@ -79,4 +79,4 @@ def test_a_tracked_file_is_not_ignored(project: Path) -> None:
 
 def test_no_checkout(tmp_path: Path) -> None:
     write(tmp_path, **{"demo.py": ""})
-    assert source_files(SourceManifest.read(tmp_path, ["."], []), (), ".") is None
+    assert git_files(SourceManifest.read(tmp_path, ["."], []), (), ".") is None

@@ -34,7 +34,7 @@ from bakery.toolchains import programs
 
 if TYPE_CHECKING:
     from bakery.plan.cells import Target
-    from bakery.runs.session import BuildSession, Pins
+    from bakery.runs.bake_session import BakeSession, Pins
 
 NOBODY = Credentials()
 NOW = datetime(2026, 11, 23, 15, tzinfo=UTC)
@@ -279,7 +279,7 @@ def test_no_server_holds_a_build(scheme: str, name: str) -> None:
 def remote(tmp_path: Path, store: Store) -> tuple[RemoteCache, Target]:
     environment = {"BAKERY_CACHE_KEY": "key"}
     plan = SimpleNamespace(recipe="demo", cells=[SimpleNamespace(id="cp311", platform="linux/amd64")])
-    session = cast("BuildSession", SimpleNamespace(environment=environment, root=tmp_path, plan=plan))
+    session = cast("BakeSession", SimpleNamespace(environment=environment, root=tmp_path, plan=plan))
     target = cast("Target", SimpleNamespace(cell=plan.cells[0], name="cache"))
     return RemoteCache(session, cast("Pins", None), (target,), tmp_path, store, print), target
 

@@ -8,7 +8,7 @@ from elfs import shared_object
 from wheels import EXTENSION, write_wheel
 
 from bakery.cli.tables.run import markdown, warnings
-from bakery.runs.report import RunReport
+from bakery.runs.run_report import RunReport
 from bakery.runs.tag_differences import tag_differences
 
 LOW, HIGH = "cp311-cp311-manylinux_2_34_x86_64", "cp313-cp313-manylinux_2_39_x86_64"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bakery.runs.buildx.bake_outcome import Failure
 from bakery.runs.buildx.failures import is_transient, lost_a_layer, may_be_the_cache
-from bakery.runs.buildx.outcome import Failure
 
 ENDED = 'process "/bin/sh -c x" did not complete successfully: exit code: {}'
 

@@ -14,7 +14,7 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
-from bakery.runs.options import Options
+from bakery.runs.run_options import Options
 from bakery.runs.trust import Credentials, check_grants
 from bakery.toolchains.trusted_images import is_trusted
 

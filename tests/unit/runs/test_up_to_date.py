@@ -21,14 +21,13 @@ from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 from bakery.runs.context import RunContext
 from bakery.runs.finish import Finisher
-from bakery.runs.journal import Record, RecordedWheel, newest_records, open_journal
+from bakery.runs.journal import Record, RecordedWheel, Result, newest_records, open_journal
 from bakery.runs.loop import _unfinished
-from bakery.runs.options import CellSelection, Options
 from bakery.runs.publish import NameTaken
 from bakery.runs.records.buildkit import PROVENANCE, SBOM, record_path
-from bakery.runs.report import RunReport
-from bakery.runs.result import Result
-from bakery.runs.up_to_date import kept_run, mutable_names, select_cells, tagged_images
+from bakery.runs.run_options import CellSelection, Options
+from bakery.runs.run_report import RunReport
+from bakery.runs.selection import kept_run, mutable_names, select_cells, tagged_images
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CHANGED = Options(("wheel",), selection=CellSelection.CHANGED)

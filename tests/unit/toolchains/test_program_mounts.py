@@ -14,7 +14,7 @@ from bakery.plan.model import Plan
 from bakery.plan.values import literal
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
-from bakery.runs.session import write_run_files
+from bakery.runs.bake_session import write_run_files
 from bakery.toolchains import program_mounts, programs
 
 FOLDER = Path(programs.__file__).parent

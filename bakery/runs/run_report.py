@@ -12,8 +12,7 @@ from bakery.core.inside import Inside
 from bakery.core.names import Kind
 from bakery.plan.cells import Target
 from bakery.plan.values import Json
-from bakery.runs.journal import Record
-from bakery.runs.result import Result
+from bakery.runs.journal import Record, Result
 
 VERSION = 3
 """Version of the JSON of a run."""
@@ -192,7 +191,7 @@ class RunReport:
         if not self.failures:
             return []
         # Slow to import, and needed after failures only.
-        from bakery.runs.run_outcome import failure_json
+        from bakery.runs.conclusion import failure_json
 
         return [failure_json(failure) for failure in self.failures]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from bakery.core.errors import BakeError
 from bakery.plan.values import Json
 from bakery.runs.buildx.rawjson import Warned
-from bakery.runs.result import Result
+from bakery.runs.journal import Result
 
 LATE = "not done within "
 """The beginning of the error of a bake that was ended at its time limit."""

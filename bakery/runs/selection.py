@@ -20,15 +20,15 @@ from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
 from bakery.plan.values import expand
 from bakery.runs.cell_tasks import CellTask, cell_keys, cell_tasks, publish_groups
-from bakery.runs.context import RunContext, source_of
-from bakery.runs.journal import UNKNOWN, Record, newest_records
+from bakery.runs.context import RunContext
+from bakery.runs.journal import UNKNOWN, Record, Result, newest_records
 from bakery.runs.lock.is_current import check_origins, load_lock, locked_images, with_lock, with_sources
-from bakery.runs.options import CellSelection, Options
 from bakery.runs.publish import holds
 from bakery.runs.records.read import kept_records
-from bakery.runs.report import RunReport, finished_target
-from bakery.runs.result import Result
 from bakery.runs.run_folders import run_folder, state_folder
+from bakery.runs.run_options import CellSelection, Options
+from bakery.runs.run_report import RunReport, finished_target
+from bakery.runs.source_files import source_of
 
 
 def kept_run(root: Path, plan: Plan, options: Options, environment: Mapping[str, str]) -> RunReport | None:

@@ -15,8 +15,8 @@ from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Image, Target
 from bakery.plan.model import Plan
 from bakery.runs.buildx.bake import BakeRequest, open_bakes
+from bakery.runs.buildx.bake_outcome import BakeOutcome
 from bakery.runs.buildx.board import Board, Listener
-from bakery.runs.buildx.outcome import BakeOutcome
 from bakery.runs.processes import caught
 from bakery.runs.repository import write_repository
 from bakery.runs.secrets.mask import Mask
@@ -67,7 +67,7 @@ class Pins:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildSession:
+class BakeSession:
     """What the bakes of one recipe share.
 
     Attributes:

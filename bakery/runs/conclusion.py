@@ -11,13 +11,13 @@ from bakery.core.names import Kind
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
+from bakery.runs.buildx.bake_outcome import BakeFailure
 from bakery.runs.buildx.failures import OWN_WORK
-from bakery.runs.buildx.outcome import BakeFailure
 from bakery.runs.buildx.tool_errors import same_cause
 from bakery.runs.cell_tasks import CellState
-from bakery.runs.options import Options
-from bakery.runs.report import CellFailure, PublishedWheel, RunReport, TargetReport
-from bakery.runs.result import Result
+from bakery.runs.journal import Result
+from bakery.runs.run_options import Options
+from bakery.runs.run_report import CellFailure, PublishedWheel, RunReport, TargetReport
 
 
 def built_target(target: Target, state: CellState, output: Path) -> TargetReport:
