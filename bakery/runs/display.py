@@ -18,7 +18,7 @@ from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 from bakery.runs.buildx.board import Board, CellProgress, Listener
 from bakery.runs.buildx.progress import Event, Step, StepFinished, TextLine
-from wheel_audit.terminal import write_command, write_json
+from wheel_audit.terminal import SafeConsole, write_command, write_json
 
 REDRAWS_PER_S = 8
 _NARROW = 100
@@ -304,12 +304,12 @@ def _work(step: Step) -> str:
     return f"{step.work} {counter[0]}/{counter[1]}" if counter else step.work
 
 
-def choose(mode: str, console: Console, environ: Mapping[str, str]) -> Listener:
+def choose(mode: str, console: SafeConsole, environ: Mapping[str, str]) -> Listener:
     """Return the display for a mode; ``auto``: live on a terminal, plain elsewhere and in CI. Raises UsageError."""
     folds = environ.get("GITHUB_ACTIONS") == "true"
     match mode:
         case "auto":
-            live = console.is_terminal and not console.is_dumb_terminal and not environ.get("CI")
+            live = console.is_live and not environ.get("CI")
             return LiveDisplay(console) if live else PlainDisplay(console, folds=folds)
         case "tty":
             return LiveDisplay(console)

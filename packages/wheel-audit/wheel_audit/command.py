@@ -58,7 +58,7 @@ def audit_files(
     for path in wheels:
         try:
             # A large wheel takes seconds.
-            with console.status(Text(f"auditing {printable(path.name)}")) if not as_json else nullcontext():
+            with console.status(Text(f"auditing {printable(path.name)}")) if console.is_live else nullcontext():
                 report = audit_in_worker(path, expected)
         except OSError as error:
             unread.append(reason(path, error))

@@ -60,6 +60,12 @@ class SafeConsole(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"markup": False, "emoji": False, "highlight": False, "soft_wrap": True, **options})
+        self._is_forced = bool(options.get("force_terminal"))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether lines can be drawn again: FORCE_COLOR colours a log, and makes no terminal of it."""
+        return self.is_terminal and not self.is_dumb_terminal and (self._is_forced or self.file.isatty())
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of a renderable."""

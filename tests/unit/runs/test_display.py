@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 from bakery.runs.buildx.board import Board, Listener, times_of
 from bakery.runs.buildx.progress import Progress
 from bakery.runs.display import HEARTBEAT_S, LiveDisplay, PlainDisplay, RawDisplay, choose
+from wheel_audit.terminal import SafeConsole
 
 DATA = Path(__file__).parents[2] / "data"
 TARGETS = {
@@ -38,9 +38,17 @@ class Clock:
         return self.now
 
 
-def console(width: int = 80, *, terminal: bool = False) -> tuple[Console, io.StringIO]:
+def console(width: int = 80, *, terminal: bool = False) -> tuple[SafeConsole, io.StringIO]:
     file = io.StringIO()
-    made = Console(file=file, width=width, height=25, force_terminal=terminal, color_system=None, legacy_windows=False)
+    made = SafeConsole(
+        soft_wrap=False,
+        file=file,
+        width=width,
+        height=25,
+        force_terminal=terminal,
+        color_system=None,
+        legacy_windows=False,
+    )
     return made, file
 
 
@@ -230,6 +238,13 @@ def test_raw_passes_json_only() -> None:
 def test_choice(mode: str, terminal: bool, environ: dict[str, str], kind: type) -> None:
     made, _ = console(terminal=terminal)
     assert type(choose(mode, made, environ)) is kind
+
+
+def test_a_log_with_colours_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    made = SafeConsole(file=io.StringIO())
+    assert made.is_terminal
+    assert type(choose("auto", made, {})) is PlainDisplay
 
 
 def test_unknown_mode() -> None:
