@@ -110,7 +110,7 @@ def _verdict(report: WheelReport) -> Text:
 
 
 def _facts(report: WheelReport, *, verbose: bool) -> Table:
-    tags = "-".join(".".join(map(printable, names)) for names in (report.pythons, report.abis, report.platforms))
+    tags = "-".join(".".join(names) for names in (report.pythons, report.abis, report.platforms) if names)
     facts = {
         "size": f"{report.size / 1e6:,.2f} MB",
         "sha256": report.sha256,

@@ -66,11 +66,12 @@ class ToolRemark:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool; ``failure`` says why it has none, ``hint`` what to do."""
+    """The result of a tool; ``failure`` says why it has none, ``hint`` what to do. An absent tool was left out on purpose."""
 
     remarks: tuple[ToolRemark, ...] = ()
     failure: str = ""
     hint: str = ""
+    is_absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def parse_auditwheel(output: str, *, failure: str) -> AuditwheelReport:
 def _run_and_parse(module: str, arguments: list[str], wheel: Path, parse: Callable[[str], ToolResult]) -> ToolResult:
     name = module.replace("_", "-")
     if find_spec(module) is None:
-        return ToolResult(failure=f"{name} is not installed", hint=_INSTALL)
+        return ToolResult(failure=f"{name} is not installed", hint=_INSTALL, is_absent=True)
     try:
         done = _run(module, arguments, wheel, _SECONDS)
         # If stdout is empty, stderr has the reason.

@@ -43,7 +43,8 @@ def _unfinished(check: str, result: ToolResult, *, required: bool | None) -> Ite
         hint = result.hint or "this wheel needs its result: build again, finished steps are in the cache"
         yield error(check, result.failure, hint=hint)
     elif result.failure:
-        yield Finding(check, Severity.SKIPPED, result.failure, hint=result.hint)
+        severity = Severity.INFO if result.is_absent else Severity.SKIPPED
+        yield Finding(check, severity, result.failure, hint=result.hint)
 
 
 def _check_abi3(wheel: Wheel, result: ToolResult) -> Iterator[Finding]:
