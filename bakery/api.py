@@ -94,7 +94,7 @@ class LoadedRecipe:
 
     @property
     def recipe(self) -> models.Recipe:
-        """The recipe as it is written, without defaults."""
+        """The recipe as it is written, with the defaults of its keys."""
         return self.loaded.recipe
 
     def changed(self, **fields: object) -> LoadedRecipe:

@@ -34,7 +34,7 @@ class _FileSchema(_RecordSchema):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         inner = self.generate_inner(schema["schema"])
         default = schema.get("default")
-        return inner if default is None else {**inner, "default": default}
+        return inner if default is None or isinstance(default, BaseModel) else {**inner, "default": default}
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         table = super().dict_schema(schema)

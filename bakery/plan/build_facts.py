@@ -9,6 +9,31 @@ from bakery.plan.values import Value
 
 
 @dataclass(frozen=True, slots=True)
+class Packages:
+    """The packages that a table of the recipe lists, as it writes them."""
+
+    requirements: tuple[str, ...] = ()
+    system_packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the recipe itself says of its packages, for advice that changes it.
+
+    Attributes:
+        packages: ``builder``, ``native`` or ``test`` → the packages of this table.
+        components: the CUDA libraries.
+        imports: the modules that the test imports.
+        uses: which of ``toolkit``, ``framework``, ``rust`` and ``environment`` the builder has.
+    """
+
+    packages: Mapping[str, Packages] = field(default_factory=dict)
+    components: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    uses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class BuildFacts:
     """The facts about a build, with references to variables.
 
@@ -27,6 +52,7 @@ class BuildFacts:
         test_command: the shell command of the test; empty for none.
         test_files: the files that the test gets, relative to the source.
         test_requirements: the Python packages of the test.
+        written: what the recipe says of its packages, in its own words.
     """
 
     requirements: tuple[Value, ...] = ()
@@ -43,3 +69,4 @@ class BuildFacts:
     test_command: str = ""
     test_files: tuple[str, ...] = ()
     test_requirements: tuple[Value, ...] = ()
+    written: Written = field(default_factory=Written)

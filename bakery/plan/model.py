@@ -52,8 +52,7 @@ class Plan:
         facts: what the recipe asks of its build.
         shares_slots: all compilers take slots, which the cells of an engine share; see ``slot.py``.
         origins: dotted path → (value, where it came from), as ``--explain`` shows them; for display only.
-        given: the dotted paths that the environment or the command line set.
-        settings: dotted path → its value, with references to variables as they are written.
+        given: what the environment or the command line sets of the build, as ``--set`` has it: name → value.
         workflow, ci: the file of the workflow, and what it does; empty and None for a recipe without one.
         lock: the lock file.
         max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
@@ -88,8 +87,7 @@ class Plan:
     facts: BuildFacts = field(default_factory=BuildFacts)
     shares_slots: bool = False
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    given: frozenset[str] = frozenset()
-    settings: Mapping[str, object] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
     workflow: str = ""
     ci: Ci | None = None
     lock: str = "bakery.lock"

@@ -38,7 +38,7 @@ class Loaded:
     """A recipe and its origin.
 
     Attributes:
-        recipe: the recipe as written, without defaults.
+        recipe: the recipe as written, with the defaults of its keys.
         file: its file; None for a recipe made in Python.
         root: the project root, where bake runs.
         folder: its folder relative to ``root``, in POSIX form; ``source.path`` is relative to it.
@@ -54,10 +54,8 @@ class Loaded:
     @property
     def source(self) -> Path | None:
         """The folder with the project's source; None if BuildKit fetches the source, or there is none."""
-        source = self.recipe.source
-        if self.recipe.image is not None or (source is not None and source.path is None):
-            return None
-        return self.root / self.folder / (source.path or "." if source else ".")
+        path = self.recipe.source.path
+        return None if self.recipe.image is not None or path is None else self.root / self.folder / path
 
 
 def load(reference: str | None, cwd: Path) -> tuple[Loaded, ...]:
@@ -104,7 +102,7 @@ def farms(cwd: Path) -> tuple[Mapping[str, Farm], Path]:
 
 def from_python(recipe: Recipe, root: Path) -> Loaded:
     """Return a recipe that was made in Python; RecipeError if its fields contradict each other."""
-    data = recipe.model_dump(mode="json", by_alias=True, exclude_none=True)
+    data = recipe.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
     problems = _cross_problems(data)
     if problems:
         raise recipe_error(f"Recipe(name={recipe.name!r})", problems)
@@ -185,7 +183,7 @@ def _members(source: RecipeFile, root: Path, cwd: Path) -> tuple[list[Loaded], l
     recipes = [_recipe(source, root, ".")] if recipe_part(source.data) else []
     problems: list[Problem] = []
     errors: list[RecipeError] = []
-    for index, entry in enumerate(workspace.recipes or ()):
+    for index, entry in enumerate(workspace.recipes):
         try:
             member = _member(entry, root, cwd)
         except RecipeError as error:

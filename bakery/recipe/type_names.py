@@ -18,8 +18,9 @@ Step = str | int
 
 
 def bare(annotation: object) -> object:
-    """Return ``annotation`` without ``| None`` and without constraints."""
+    """Return ``annotation``, or that of a field, without ``| None`` and without constraints."""
     while True:
+        annotation = annotation.annotation if isinstance(annotation, FieldInfo) else annotation
         origin = get_origin(annotation)
         if origin is Annotated:
             annotation = get_args(annotation)[0]
@@ -76,7 +77,7 @@ def _bounds(annotation: object) -> str:
     while pending:
         item = pending.pop()
         if isinstance(item, FieldInfo):
-            pending += item.metadata
+            pending += [item.annotation, *item.metadata]
         elif get_origin(item) is not None:
             pending += get_args(item)
         limits |= {key: getattr(item, key) for key in ("ge", "le") if getattr(item, key, None) is not None}
@@ -99,13 +100,12 @@ def keys(model: type[Model]) -> dict[str, FieldInfo]:
 
 
 def at(model: type[Model], path: Sequence[Step]) -> object:
-    """Return the annotation at ``path`` (keys of files, indexes of lists), or None if the models have none."""
+    """Return the field or annotation at ``path`` (keys of files, indexes of lists), or None if the models have none."""
     annotation: object = model
     for step in path:
         inner = bare(annotation)
         if isinstance(inner, type) and issubclass(inner, Model):
-            field = keys(inner).get(str(step))
-            annotation = None if field is None else field.annotation
+            annotation = keys(inner).get(str(step))
             continue
         origin, arguments = get_origin(inner), get_args(inner)
         is_item = origin is tuple and isinstance(step, int)

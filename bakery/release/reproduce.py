@@ -20,7 +20,7 @@ from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan
 from bakery.recipe.files import is_inside, shipped
 from bakery.recipe.load import Loaded, load
-from bakery.recipe.models import Builder
+from bakery.recipe.models import Cache
 from bakery.recipe.problems import shorten
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import SetOptions, parse_set_options
@@ -288,8 +288,8 @@ def _settings(recorded: Provenance, loaded: Loaded, options: RebuildOptions) -> 
 
 def _plan(loaded: Loaded, recorded: Provenance, options: RebuildOptions) -> Plan:
     """Return the recorded plan without caches: nothing is read from them, and nothing is written."""
-    builder = (loaded.recipe.builder or Builder()).model_copy(update={"compiler_cache": False})
-    recipe = loaded.recipe.model_copy(update={"builder": builder, "cache": None})
+    builder = loaded.recipe.builder.model_copy(update={"compiler_cache": False})
+    recipe = loaded.recipe.model_copy(update={"builder": builder, "cache": Cache()})
     plan = resolve(replace(loaded, recipe=recipe), _settings(recorded, loaded, options), {})
     if recorded.cell not in {cell.id for cell in plan.cells}:
         raise UnavailableError(f"the recipe has no cell {shorten(recorded.cell)!r}")

@@ -59,7 +59,7 @@ def asking_stages(  # noqa: PLR0913
         own = (arg for arg in (*more, *args) if arg not in declarations(steps))
         return stage_with_args(name, base, steps, comment, *own)
 
-    if not parts.settings.text("source.path"):
+    if not parts.recipe.source.path:
         return (stage(name, Turn((), source), comment, *dated),)
 
     def turn(which: str, source: Mount, *mounts: Mount) -> Turn:
@@ -90,7 +90,7 @@ def again(name: str) -> str:
 
 def results(parts: Parts, name: str, result: str, target: str) -> tuple[Mount, ...]:
     """Return the mount of what the second step of a stage made; none if it has only one."""
-    return (Mount("bind", target, source=result, from_=again(name)),) if parts.settings.text("source.path") else ()
+    return (Mount("bind", target, source=result, from_=again(name)),) if parts.recipe.source.path else ()
 
 
 _SENT = ("HEA[D]", "inde[x]", "sharedinde[x].*", "packed-ref[s]", "shallo[w]", "commondi[r]", "inf[o]/exclud[e]")
@@ -113,7 +113,7 @@ def repository_stages(parts: Parts) -> tuple[Stage, ...]:
     In a run of Bakery, a build context replaces the stage `program_mounts.REPOSITORY`. Plain ``docker buildx bake``
     makes the description from the git directory. BuildKit sends only those files of a context that a stage names.
     """
-    if not parts.settings.text("source.path"):
+    if not parts.recipe.source.path:
         return ()
     program = (f"{TOOLS}/bin/python", "-I", "-S", program_mounts.path("repository.py"), "/git", "/repository")
     words = (*literals(*program, folder(parts)), (Ref(GIT_PREFIX),), (Ref(GIT_CHECKOUT),))

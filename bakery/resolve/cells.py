@@ -26,10 +26,7 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
         PlanError: the matrix has no cells or too many, none of them is for Linux, or a value is not valid.
     """
     matrix = loaded.recipe.matrix
-    exclude, include, conditional = (
-        (matrix.exclude or (), matrix.include or (), matrix.overrides or ()) if matrix else ((), (), ())
-    )
-    points = combinations(settings.axes, exclude, include, len(conditional))
+    points = combinations(settings.axes, matrix.exclude, matrix.include, len(matrix.overrides))
     check_releases(points)
     drafts = [CellDraft(cell_id, axes) for cell_id, axes in zip(identifiers(points), points, strict=True)]
     check_patterns(overrides, [draft.id for draft in drafts])
@@ -42,7 +39,7 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
     # The environment and --set take precedence over the recipe's overrides.
     for_axes = [
         (item.where, {name: value for name, value in item.variables.items() if name not in settings.given})
-        for item in conditional
+        for item in matrix.overrides
     ]
     for_ids = [
         (item.pattern, {item.key.removeprefix("args."): item.value})
@@ -60,11 +57,12 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
             args |= values if selects(pattern, draft.id) else {}
         return replace(draft, args=args)
 
-    floor = settings.text("wheel.torch-abi")
+    wheel = settings.recipe.wheel
+    floor = wheel.torch_abi or ""
     if floor:
         _check_torch(drafts, settings, floor)
-    abi3 = "3.0" if settings.flag("wheel.py3") else settings.text("wheel.abi3")
-    return share_wheels([with_args(draft) for draft in drafts], abi3, floor, py3=settings.flag("wheel.py3"))
+    abi3 = "3.0" if wheel.py3 else wheel.abi3 or ""
+    return share_wheels([with_args(draft) for draft in drafts], abi3, floor, py3=wheel.py3)
 
 
 def _check_torch(drafts: Sequence[CellDraft], settings: Settings, floor: str) -> None:

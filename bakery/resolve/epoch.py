@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bakery.plan.options import Variable
+from bakery.recipe.models import Recipe
 
 NAME = "SOURCE_DATE_EPOCH"
 EARLIEST = 315532800
@@ -31,8 +32,9 @@ def given(environ: Mapping[str, str], committed: int | None) -> tuple[str, str]:
     return str(date), "default" if committed is None else "the source's last commit"
 
 
-def in_environments(values: Mapping[str, object]) -> Iterator[Variable]:
+def in_environments(recipe: Recipe) -> Iterator[Variable]:
     """Yield the times that tables such as ``builder.environment`` set, unless they refer to variables."""
-    for path, table in values.items():
-        if path.endswith(".environment") and isinstance(table, dict) and "$" not in str(table.get(NAME, "$")):
-            yield variable(str(table[NAME]), f"{path}.{NAME}")
+    tables = {"builder": recipe.builder, "native": recipe.native, "macos": recipe.macos, "windows": recipe.windows}
+    for name, table in tables.items():
+        if table and "$" not in (text := table.environment.get(NAME, "$")):
+            yield variable(text, f"{name}.environment.{NAME}")

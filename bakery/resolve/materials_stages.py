@@ -42,7 +42,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
         *(_image("native-tools", line, _TOOLS_PYTHON) for line in native),
     ]
     bases_of_images = dict.fromkeys((lines.packages, *native, lines.runs))
-    crates = (Copy((f"{PROJECT}/materials/",), "/system/", "project"),) if parts.settings.text("builder.rust") else ()
+    crates = (Copy((f"{PROJECT}/materials/",), "/system/", "project"),) if parts.recipe.builder.rust else ()
     tested = _image("test-env", lines.runs, VENV_PYTHON)
     suites = _suites(lines.packages.base, _TOOLS_PYTHON)
     # A stage that is the base of another: the other one has its lists, too.
@@ -61,7 +61,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
             "What a wheel is made of, and nothing else.",
         ),
         Stage(
-            f"{parts.recipe}-materials",
+            f"{parts.recipe.name}-materials",
             literal(INGREDIENTS),
             (*_packages(*tests), *_system(tested, suites)),
             "And what its test is made of.",

@@ -14,9 +14,8 @@ from bakery.core.names import DERIVED, TESTED_TORCH, WHEEL_PYTHON, some_cells
 from bakery.plan.model import Plan
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, substitute
-from bakery.recipe import models
 from bakery.recipe.models.wheel import BUILD_TAG, LOCAL_LABEL
-from bakery.resolve.references import parse
+from bakery.resolve.references import parse, parse_all
 from bakery.resolve.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -24,42 +23,32 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def namings(settings: Settings) -> tuple[Naming, ...]:
     """Return the names of the wheels of one build; the first one is tested."""
-    first = Naming(
-        settings.flag("wheel.naming.clean"),
-        _value(settings.text("wheel.naming.local")),
-        _value(settings.text("wheel.naming.build-tag")),
-        settings.text("wheel.naming.index"),
-    )
-    others = settings.values.get("wheel.also-named")
-    more = [item for item in others if isinstance(item, models.Naming)] if isinstance(others, tuple) else []
-    return (
-        first,
-        *(
-            Naming(bool(item.clean), _value(item.local or ""), _value(item.build_tag or ""), item.index or "")
-            for item in more
-        ),
+    wheel = settings.recipe.wheel
+    return tuple(
+        Naming(item.clean, _value(item.local), _value(item.build_tag), item.index or "")
+        for item in (wheel.naming, *wheel.also_named)
     )
 
 
 def requires(settings: Settings) -> tuple[Value, ...]:
     """Return the requirements in the wheel's metadata: the recipe's, and the framework's if the recipe has none."""
-    return tuple(map(parse, required_texts(settings)))
+    return parse_all(required_texts(settings))
 
 
 def required_texts(settings: Settings) -> tuple[str, ...]:
     """Return the requirements of `requires` as a recipe writes them."""
-    requirements = settings.texts("wheel.requires")
+    requirements = settings.recipe.wheel.requires
     names = {distribution(item) for item in requirements}
     framework = settings.framework
     if framework is None or distribution(framework.name) in names:
         return requirements
-    floor = settings.text("wheel.torch-abi")
+    floor = settings.recipe.wheel.torch_abi
     return (f"torch>={floor}" if floor else framework.runtime, *requirements)
 
 
 def tested_framework(settings: Settings) -> tuple[str, ...]:
     """Return the framework's requirements of the test; with a wheel for several torch releases, the cell's own one."""
-    if settings.text("wheel.torch-abi") and "torch" in settings.axes:
+    if settings.recipe.wheel.torch_abi and "torch" in settings.axes:
         return (f"torch==${{{TESTED_TORCH}}}",)
     return settings.framework.test if settings.framework else ()
 
@@ -70,11 +59,10 @@ def distribution(requirement: str) -> str:
     return canonicalize_name(match[0]) if match else ""
 
 
-def _value(text: str) -> Value:
+def _value(text: str | None) -> Value:
     return parse(text) if text else ()
 
 
-_REQUIREMENTS = ("builder.requirements", "native.requirements", "test.requirements", "image.requirements")
 _NAMED = ("a local version label, such as 'cu128' or 'cu128torch2.8'", "a build tag that starts with a digit")
 
 
@@ -84,7 +72,14 @@ def check_names(plan: Plan, settings: Settings) -> None:
     Raises:
         PlanError: one is not valid, or two names of a build are equal; the details list all problems.
     """
-    requirements = [(path, parse(text)) for path in _REQUIREMENTS for text in settings.texts(path)]
+    recipe = settings.recipe
+    tables = {"builder": recipe.builder, "native": recipe.native, "test": recipe.test, "image": recipe.image}
+    requirements = [
+        (f"{name}.requirements", value)
+        for name, table in tables.items()
+        if table
+        for value in parse_all(table.requirements)
+    ]
     requirements += [("wheel.requires", value) for value in plan.audit.requires]
     namings = plan.audit.namings
     texts = [value for _, value in requirements] + [value for item in namings for value in _parts(item)]

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from bakery.core.names import Phase
 from bakery.plan.dockerfile import Command, Env, Mount, Run, Script, Stage
+from bakery.recipe.models import Native
 from bakery.resolve.asking import asking_stages, results
-from bakery.resolve.references import declarations
+from bakery.resolve.references import declarations, parse_all
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
@@ -33,35 +34,36 @@ _NOTHING = "bakery: the native command put nothing into /native"
 
 def native_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages of the native step; none for a recipe without one."""
-    return (*_requirements(parts), *_tools(parts), *_native(parts)) if parts.native_python else ()
+    native = parts.recipe.native
+    return (*_requirements(parts, native), *_tools(parts, native), *_native(parts, native)) if native else ()
 
 
 def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
     """Return the mount and the commands that copy the results of the native step into the source."""
-    if not parts.native_python:
+    if not (native := parts.recipe.native):
         return (), ()
-    into = f"/src/{parts.settings.text('native.into')}"
+    into = f"/src/{native.into}"
     more = results(parts, "native", OUTPUT, f"{OUTPUT}-again")
     mounts = (Mount("bind", OUTPUT, source=OUTPUT, from_="native"), *more)
     copies = (Command(literals("cp", "-a", f"{mount.target}/.", into)) for mount in mounts)
     return mounts, (Command(literals("mkdir", "-p", into)), *copies)
 
 
-def _requirements(parts: Parts) -> tuple[Stage, ...]:
+def _requirements(parts: Parts, native: Native) -> tuple[Stage, ...]:
     """Return the stage that resolves the step's Python packages; none if it needs no packages."""
-    requirements = parts.settings.parsed("native.requirements")
+    requirements = parse_all(native.requirements)
     if not requirements:
         return ()
-    direct = parts.settings.texts("builder.allow-direct")
+    direct = parts.recipe.builder.allow_direct
     step = with_secrets(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", requirements, direct=direct))
     return (stage_with_args(_PACKAGES, "base", (step,)),)
 
 
-def _tools(parts: Parts) -> tuple[Stage, ...]:
-    packages = parts.settings.texts("native.system-packages")
+def _tools(parts: Parts, native: Native) -> tuple[Stage, ...]:
+    packages = native.system_packages
     comment = "Tools of the native step, of any Python."
     steps = (install_packages(*packages),) if packages else ()
-    if not parts.settings.texts("native.requirements"):
+    if not native.requirements:
         return (stage_with_args("native-tools", toolkit_stage(parts), steps, comment),)
     below = (stage_with_args("native-system", toolkit_stage(parts), steps),) if steps else ()
     base = below[0].name if below else toolkit_stage(parts)
@@ -75,14 +77,14 @@ def _tools(parts: Parts) -> tuple[Stage, ...]:
     )
 
 
-def _native(parts: Parts) -> tuple[Stage, ...]:
-    text = parts.settings.text("native.command")
+def _native(parts: Parts, native: Native) -> tuple[Stage, ...]:
+    text = native.command
 
     def run(turn: Turn) -> Run:
         step = compile_step(
             parts,
             Phase.NATIVE,
-            "native",
+            native,
             turn,
             literals("sh", "-ec", text),
             before=(Command(literals("mkdir", "-p", OUTPUT)), Command(literals("cd", "/src"))),
@@ -99,7 +101,7 @@ def _native(parts: Parts) -> tuple[Stage, ...]:
         "native-tools",
         OUTPUT,
         run,
-        f"Compiled once for all Pythons, {network_words(parts, 'native')}; what it writes in /src is dropped.",
+        f"Compiled once for all Pythons, {network_words(has_network=native.network)}; what it writes in /src is dropped.",
         *dict.fromkeys((*args, *ccache_args(parts.settings))),
         full=True,
     )

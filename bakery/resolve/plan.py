@@ -31,6 +31,7 @@ from bakery.resolve.plan_options import (
     workflow_settings,
 )
 from bakery.resolve.references import parse as parse_value
+from bakery.resolve.references import parse_table
 from bakery.resolve.select_toolkits import select_toolkits
 from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, apply_to_recipe, buildx_overrides
 from bakery.resolve.settings import Settings, check_values, decide
@@ -67,17 +68,16 @@ def resolve(
     drafts = draft_cells(loaded, settings, overrides)
     pythons = tuple(dict.fromkeys(draft.python for draft in drafts if is_baked(draft.platform)))
     platforms = tuple(dict.fromkeys(draft.platform for draft in drafts if is_baked(draft.platform)))
-    image = settings.text("builder.base.image")
-    named = parse_value(image) if image else settings.base_registry
+    base = settings.recipe.builder.base
+    named = parse_value(base.image) if base.image else settings.base_registry
     parts = Parts(
-        recipe=loaded.recipe.name,
         settings=settings,
-        base=bases()["image" if image else settings.text("builder.base.provider")],
-        request=Request(named, settings.text("builder.base.digest"), pythons, platforms),
+        base=bases()["image" if base.image else base.provider],
+        request=Request(named, base.digest or "", pythons, platforms),
         toolkits=toolkits,
         folder=loaded.folder,
         shared=any(draft.built_by != draft.id and draft.abi3 for draft in drafts),
-        native_python=min(pythons, key=python_release) if settings.text("native.command") else "",
+        native_python=min(pythons, key=python_release) if settings.recipe.native else "",
         secrets=secrets_of(loaded),
     )
     # Stages first: they refuse a Python that the base does not have.
@@ -88,13 +88,13 @@ def resolve(
 
 
 def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cells: Sequence[Cell]) -> Plan:
-    recipe, settings = loaded.recipe, parts.settings
+    recipe, settings = parts.recipe, parts.settings
     dockerfile, bakefile, lock = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl", _lock_file(loaded)
     own_lock = "" if lock.endswith("bakery.lock") else lock
     cells = tuple(cell for cell in all_cells if is_baked(cell.platform))
     cibuildwheel_cells = tuple(cell for cell in all_cells if not is_baked(cell.platform))
     kinds = IMAGE_KINDS if recipe.image else WHEEL_KINDS
-    if settings.flag("builder.compiler-cache") and not recipe.image:
+    if recipe.builder.compiler_cache and not recipe.image:
         kinds = (*kinds, Kind.COMPILER_CACHE)
     ignore = ignore_patterns(parts, (bakefile, dockerfile, f"{dockerfile}.dockerignore", CONTEXT_FOLDER, own_lock))
     return Plan(
@@ -107,7 +107,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         variables=(
             *settings.variables,
             *git_variables(plan_stages),
-            *secret_variables(parts.secrets, rust=bool(settings.text("builder.rust"))),
+            *secret_variables(parts.secrets, rust=bool(recipe.builder.rust)),
         ),
         args={item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT},
         global_args=_global_args(plan_stages),
@@ -118,10 +118,10 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         stages=plan_stages,
         ignore=(*ignore, *(("cibuildwheel",) if cibuildwheel_cells else ())),
         audit=_audit(settings),
-        output=settings.text("output.directory"),
+        output=recipe.output.directory,
         source_context=source_context(parts),
         secrets=parts.secrets,
-        network=networked_phases(settings),
+        network=networked_phases(recipe),
         requested_grants=requested_grants(settings, parts.secrets),
         foreign=foreign(settings, all_cells),
         cibuildwheel_cells=cibuildwheel_cells,
@@ -130,12 +130,11 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         facts=build_facts(parts, plan_stages),
         shares_slots=compilers_take_slots(parts),
         origins=settings.origins,
-        given=settings.given_paths,
-        settings=settings.values,
+        given=settings.given_arguments,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
-        ci=workflow_settings(settings) if recipe.ci else None,
+        ci=workflow_settings(recipe.ci, namings(settings), gpu=recipe.test.gpu) if recipe.ci else None,
         lock=lock,
-        max_project_mb=size_mb(limit) if (limit := settings.text("wheel.max-project-size")) else 0,
+        max_project_mb=size_mb(limit) if (limit := recipe.wheel.max_project_size) else 0,
     )
 
 
@@ -159,23 +158,23 @@ def _global_args(plan_stages: Sequence[Stage]) -> tuple[str, ...]:
 
 
 def _audit(settings: Settings) -> Audit:
-    name, _, version = settings.text("source.sdist").partition("==")
-    repaired = settings.flag("wheel.repair.enabled")
+    wheel, repair = settings.recipe.wheel, settings.recipe.wheel.repair
+    name, _, version = (settings.recipe.source.sdist or "").partition("==")
     return Audit(
         name=canonicalize_name(name) if name else "",
         version=version,
-        plat=settings.text("wheel.repair.plat"),
-        excludes=settings.texts("wheel.repair.exclude"),
-        repaired=repaired,
-        stripped=repaired and settings.flag("wheel.repair.strip"),
+        plat=repair.plat,
+        excludes=repair.exclude,
+        repaired=repair.enabled,
+        stripped=repair.enabled and repair.strip,
         namings=namings(settings),
         requires=requires(settings),
-        abi3=settings.text("wheel.abi3"),
-        py3=settings.flag("wheel.py3"),
-        torch_abi=settings.text("wheel.torch-abi"),
-        max_size_mb=size_mb(limit) if (limit := settings.text("wheel.max-size")) else 0,
-        variant_label=parse_value(settings.text("wheel.variants.label")),
-        variant_properties=settings.pairs("wheel.variants.properties"),
+        abi3=wheel.abi3 or "",
+        py3=wheel.py3,
+        torch_abi=wheel.torch_abi or "",
+        max_size_mb=size_mb(limit) if (limit := wheel.max_size) else 0,
+        variant_label=parse_value(wheel.variants.label or ""),
+        variant_properties=parse_table(wheel.variants.properties),
     )
 
 

@@ -10,18 +10,17 @@ from bakery import __version__
 from bakery.core import names
 from bakery.core.durations import seconds_of
 from bakery.core.errors import PlanError
-from bakery.core.names import BASE_SECRETS, CacheBackend, Phase, size_mb
+from bakery.core.names import BASE_REGISTRY, BASE_SECRETS, CacheBackend, Phase, size_mb
 from bakery.plan.cells import Cell
 from bakery.plan.model import leaves
-from bakery.plan.options import Cache, Ci, Cibuildwheel, Secret, Variable
+from bakery.plan.options import Cache, Ci, Cibuildwheel, Naming, Secret, Variable
 from bakery.plan.values import Value, literal, substitute
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
-from bakery.resolve.defaults import DEFAULTS
-from bakery.resolve.naming import namings, tested_framework
-from bakery.resolve.references import parse
+from bakery.resolve.naming import tested_framework
+from bakery.resolve.references import parse, parse_all, parse_table
 from bakery.resolve.rust import DIST_SERVER
-from bakery.resolve.settings import Settings, cache_backends, set_fields
+from bakery.resolve.settings import Settings, cache_backends
 from bakery.resolve.stage_inputs import Parts, folder
 from bakery.toolchains.facts import runners
 from bakery.toolchains.trusted_images import is_trusted
@@ -31,9 +30,9 @@ _BUCKET = {
     "region": "region",
     "prefix": "prefix",
     "endpoint": "endpoint_url",
-    "path-style": "use_path_style",
+    "path_style": "use_path_style",
 }
-"""Key of the recipe → attribute of a bucket in BuildKit."""
+"""Field of the recipe → attribute of a bucket in BuildKit."""
 
 _RUST_SERVER = "https://static.rust-lang.org"
 _ABOUT_CARGO = "A configuration file of cargo with registries, handed to the step that fetches crates as a secret"
@@ -41,109 +40,97 @@ _ABOUT_CARGO = "A configuration file of cargo with registries, handed to the ste
 
 def layer_cache(settings: Settings) -> Cache:
     """Return the plan's layer cache."""
-    level, expected = settings.text("cache.compression-level"), settings.text("cache.expected-build")
-    attributes = {name: settings.values.get(f"cache.s3.{key}") for key, name in _BUCKET.items()}
+    cache = settings.recipe.cache
+    attributes = {name: getattr(cache.s3, key) for key, name in _BUCKET.items()} if cache.s3 else {}
     return Cache(
-        backend=CacheBackend(settings.text("cache.backend")),
-        offered=cache_backends(settings.values),
-        ref=settings.text("cache.ref"),
-        mode=settings.text("cache.mode"),
-        ignore_error=settings.flag("cache.ignore-error"),
-        compression=settings.text("cache.compression"),
-        compression_level=int(level) if level else None,
-        timeout=settings.text("cache.gha.timeout"),
-        limit_mb=size_mb(settings.text("cache.gha.limit")),
-        expected_s=seconds_of(expected, "cache.expected-build") if expected else 0,
+        backend=cache.backend,
+        offered=cache_backends(settings.recipe),
+        ref=cache.ref,
+        mode=cache.mode,
+        ignore_error=cache.ignore_error,
+        compression=cache.compression or "",
+        compression_level=cache.compression_level,
+        timeout=cache.gha.timeout or "",
+        limit_mb=size_mb(cache.gha.limit),
+        expected_s=seconds_of(cache.expected_build, "cache.expected-build") if cache.expected_build else 0,
         bucket={key: "true" if value is True else str(value) for key, value in attributes.items() if value},
     )
 
 
-def workflow_settings(settings: Settings) -> Ci:
-    """Return the settings of a recipe's workflow; PlanError if it publishes, and every wheel has a local version."""
-    free = settings.values["ci.free-disk"]
-    publish = settings.text("ci.publish")
-    if publish and all(naming.local for naming in namings(settings)):
+def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *, gpu: bool = False) -> Ci:
+    """Return the settings of a workflow; PlanError if it publishes, and every wheel has a local version.
+
+    ``namings`` are those of a recipe's wheels; ``gpu``: its test needs a GPU.
+    """
+    if ci.publish and all(naming.local for naming in namings):
         raise PlanError(
             "ci.publish: every wheel has a local version, and public package indexes accept none",
             hint="set ci.pages = true for an index of your own, or name one of the wheels with clean = true",
         )
-    if settings.text("ci.gpu-runner") and not settings.flag("test.gpu"):
+    if ci.gpu_runner and not gpu:
         raise PlanError("ci.gpu-runner: no test needs a GPU", hint="set gpu = true in [test]")
     return Ci(
-        branches=settings.texts("ci.branches"),
-        tags=settings.texts("ci.tags"),
-        runners={**runners(), **settings.mapping("ci.runners")},
-        gpu_runner=settings.text("ci.gpu-runner"),
-        max_jobs=int(settings.text("ci.max-jobs")),
-        timeout=int(settings.text("ci.timeout")),
-        install=settings.texts("ci.install") or (f"wheel-bakery[audit]=={__version__}",),
-        cache=settings.text("ci.cache"),
-        compiler_cache=settings.text("ci.compiler-cache"),
-        free_disk=None if free is None else bool(free),
-        attest=settings.flag("ci.attest"),
-        publish=publish,
-        publish_url=settings.text("ci.publish-url"),
-        github_release=settings.flag("ci.github-release"),
-        pages=settings.flag("ci.pages"),
+        branches=ci.branches,
+        tags=ci.tags,
+        runners={**runners(), **ci.runners},
+        gpu_runner=ci.gpu_runner or "",
+        max_jobs=ci.max_jobs,
+        timeout=ci.timeout,
+        install=ci.install or (f"wheel-bakery[audit]=={__version__}",),
+        cache=ci.cache or "",
+        compiler_cache=ci.compiler_cache or "",
+        free_disk=ci.free_disk,
+        attest=ci.attest,
+        publish=ci.publish or "",
+        publish_url=ci.publish_url or "",
+        github_release=ci.github_release,
+        pages=ci.pages,
     )
-
-
-def workflow_alone(written: models.Ci) -> Ci:
-    """Return the settings of a workflow that belongs to no recipe."""
-    return workflow_settings(Settings({**DEFAULTS, **dict(set_fields(written, "ci."))}, (), {}, {}))
 
 
 def cibuildwheel(parts: Parts) -> Cibuildwheel:
     """Return the settings of a recipe for cibuildwheel."""
-    settings = parts.settings
-    framework = settings.framework
-    inside = settings.text("source.path")
-    git = settings.text("source.git")
+    recipe, framework = parts.recipe, parts.settings.framework
+    source, builder, test = recipe.source, recipe.builder, recipe.test
+    commands = {"linux": None, "macos": recipe.macos.test_command, "windows": recipe.windows.test_command}
     return Cibuildwheel(
-        frontend=settings.text("wheel.frontend"),
-        package=folder(parts) if inside else "",
-        sdist=settings.text("source.sdist"),
-        git=(git, settings.text("source.ref")) if git else None,
-        system_packages=settings.texts("builder.system-packages"),
-        requirements=(*map(parse, framework.build if framework else ()), *settings.parsed("builder.requirements")),
-        config_settings=settings.pairs("wheel.config-settings"),
-        environment={system: _environment(settings, system) for system in names.SYSTEMS},
-        before_all={system: settings.text(f"{system}.before-all") for system in names.SYSTEMS},
-        test_requirements=(*map(parse, tested_framework(settings)), *settings.parsed("test.requirements")),
-        test_imports=settings.texts("test.imports"),
-        test_command={system: _test_command(settings, system) for system in names.SYSTEMS},
-        test_files=settings.texts("test.files"),
-        test_gpu=_gpu(settings),
-        load=settings.flag("test.load-shared-objects"),
-        minimum_macos=settings.text("macos.minimum"),
-        toolkit=settings.text("builder.toolkit"),
-        native=bool(settings.text("native.command")),
-        before_build=settings.text("builder.before-build.command"),
+        frontend=recipe.wheel.frontend.value,
+        package=folder(parts) if source.path else "",
+        sdist=source.sdist or "",
+        git=(source.git, source.ref or "") if source.git else None,
+        system_packages=builder.system_packages,
+        requirements=parse_all((*(framework.build if framework else ()), *builder.requirements)),
+        config_settings=parse_table(recipe.wheel.config_settings),
+        environment={system: _environment(recipe, system) for system in names.SYSTEMS},
+        before_all={"linux": "", "macos": recipe.macos.before_all, "windows": recipe.windows.before_all},
+        test_requirements=parse_all((*tested_framework(parts.settings), *test.requirements)),
+        test_imports=test.imports,
+        test_command={system: parse(text) if (text := own or test.command) else () for system, own in commands.items()},
+        test_files=test.files,
+        test_gpu=_gpu(test),
+        load=test.load_shared_objects,
+        minimum_macos=recipe.macos.minimum or "",
+        toolkit=builder.toolkit,
+        native=recipe.native is not None,
+        before_build=builder.before_build.command if builder.before_build else "",
     )
 
 
-def _environment(settings: Settings, system: str) -> tuple[tuple[str, Value], ...]:
+def _environment(recipe: models.Recipe, system: str) -> tuple[tuple[str, Value], ...]:
     variables = {"SOURCE_DATE_EPOCH": parse("${SOURCE_DATE_EPOCH}")}
-    if jobs := settings.text("builder.jobs"):
-        variables |= dict.fromkeys(("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"), literal(jobs))
-    if system == "macos" and (minimum := settings.text("macos.minimum")):
+    if jobs := recipe.builder.jobs:
+        variables |= dict.fromkeys(("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"), literal(str(jobs)))
+    if system == "macos" and (minimum := recipe.macos.minimum):
         variables["MACOSX_DEPLOYMENT_TARGET"] = literal(minimum)
-    variables |= dict(settings.pairs("builder.environment"))
-    variables |= dict(settings.pairs(f"{system}.environment"))
-    return tuple(variables.items())
+    own = {"macos": recipe.macos.environment, "windows": recipe.windows.environment}
+    return tuple((variables | dict(parse_table(recipe.builder.environment | own.get(system, {})))).items())
 
 
-def _gpu(settings: Settings) -> bool:
-    needed = settings.flag("test.gpu")
-    if needed and not settings.text("test.command"):
+def _gpu(test: models.Test) -> bool:
+    if test.gpu and not test.command:
         hint = "set test.command to a command that runs device code: imports need no GPU"
         raise PlanError("test.gpu: there is no test.command", hint=hint)
-    return needed
-
-
-def _test_command(settings: Settings, system: str) -> Value:
-    text = settings.text(f"{system}.test-command") or settings.text("test.command")
-    return parse(text) if text else ()
+    return test.gpu
 
 
 def secrets_of(loaded: Loaded) -> tuple[Secret, ...]:
@@ -157,7 +144,7 @@ def secrets_of(loaded: Loaded) -> tuple[Secret, ...]:
             item.steps,
             item.variable or "",
         )
-        for name, item in (loaded.recipe.secrets or {}).items()
+        for name, item in loaded.recipe.secrets.items()
     )
 
 
@@ -177,13 +164,14 @@ def secret_variables(secrets: Sequence[Secret], *, rust: bool) -> tuple[Variable
     )
 
 
-def networked_phases(settings: Settings) -> tuple[str, ...]:
+def networked_phases(recipe: models.Recipe) -> tuple[str, ...]:
     """Return the phases and commands that may use the network."""
-    flags: dict[str, object] = {
-        "before-build": settings.text("builder.before-build.command") and settings.flag("builder.before-build.network"),
-        Phase.NATIVE: settings.text("native.command") and settings.flag("native.network"),
-        Phase.COMPILE: settings.flag("builder.network"),
-        Phase.TEST: settings.text("test.command") and settings.flag("test.network"),
+    before, native, test = recipe.builder.before_build, recipe.native, recipe.test
+    flags = {
+        "before-build": before is not None and before.network,
+        Phase.NATIVE: native is not None and native.network,
+        Phase.COMPILE: recipe.builder.network,
+        Phase.TEST: bool(test.command) and test.network,
     }
     return tuple(phase for phase, has_network in flags.items() if has_network)
 
@@ -193,10 +181,9 @@ def requested_grants(settings: Settings, secrets: Sequence[Secret]) -> tuple[str
 
     Values of ``--set`` and of the environment need no grant.
     """
+    output = settings.recipe.output.directory
     grants = [grant for secret in secrets for grant in secret.grants] + _cache_grants(settings)
-    if leaves(settings.text("output.directory")):
-        grants.append(f"fs.write={settings.text('output.directory')}")
-    return tuple(dict.fromkeys(grants))
+    return tuple(dict.fromkeys([*grants, *([f"fs.write={output}"] if leaves(output) else [])]))
 
 
 def foreign(settings: Settings, cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -205,16 +192,16 @@ def foreign(settings: Settings, cells: Sequence[Cell]) -> tuple[str, ...]:
     Their programs run before, or in, steps with credentials. Packages of a CUDA repository are NVIDIA's, unless the recipe
     names another key.
     """
-    rust = dict(settings.pairs("builder.environment")).get(DIST_SERVER) if settings.text("builder.rust") else None
-    addresses = [rust] if rust else []
-    if settings.text("builder.cuda-repository-key"):
-        addresses.append(parse(settings.text("builder.cuda-repository")))
+    builder = settings.recipe.builder
+    rust = builder.environment.get(DIST_SERVER) if builder.rust else None
+    repository = builder.cuda_repository if builder.cuda_repository_key else None
+    addresses = parse_all(filter(None, (rust, repository)))
     variables = {item.name: item.value for item in settings.variables}
     wanted: dict[str, None] = {}
     for cell in cells:
         values = names.with_derived(variables | dict(cell.args))
         wanted |= {f"server={_origin(substitute(address, values))}": None for address in addresses}
-        if not (settings.is_given("builder.base.digest") or settings.is_given("builder.base.registry")):
+        if not settings.given.keys() & {BASE_REGISTRY, "BASE_DIGEST"}:
             wanted |= {f"image={image.ref}": None for image in cell.images if not is_trusted(image.ref)}
     return tuple(grant for grant in wanted if grant != f"server={_RUST_SERVER}")
 
@@ -231,14 +218,13 @@ def _cache_grants(settings: Settings) -> list[str]:
     BuildKit trusts the content of a layer cache for all builds of the engine, so everyone who can write to the cache
     decides what a step produces. The user must therefore name its location. GitHub's cache has none.
     """
-    text = settings.text
-    match text("cache.backend"):
-        case CacheBackend.LOCAL if not settings.is_given("cache.directory"):
-            folder = text("cache.directory")
+    cache, given = settings.recipe.cache, settings.given
+    match cache.backend:
+        case CacheBackend.LOCAL if "CACHE_DIR" not in given:
             # A grant for a folder outside the project already names it.
-            return [f"fs.write={folder}", *([] if leaves(folder) else [f"cache={folder}"])]
-        case CacheBackend.REGISTRY | CacheBackend.INLINE if text("cache.ref") and not settings.is_given("cache.ref"):
-            return [f"cache={text('cache.ref')}"]
-        case CacheBackend.S3:
-            return [f"cache={text('cache.s3.endpoint') or 's3:/'}/{text('cache.s3.bucket')}"]
+            return [f"fs.write={cache.directory}", *([] if leaves(cache.directory) else [f"cache={cache.directory}"])]
+        case CacheBackend.REGISTRY | CacheBackend.INLINE if cache.ref and "CACHE_REF" not in given:
+            return [f"cache={cache.ref}"]
+        case CacheBackend.S3 if cache.s3:
+            return [f"cache={cache.s3.endpoint or 's3:/'}/{cache.s3.bucket}"]
     return []

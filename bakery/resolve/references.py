@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from bakery.core.errors import PlanError
@@ -27,6 +27,18 @@ def parse(text: str) -> Value:
     if end < len(text) or not parts:
         parts.append(text[end:])
     return tuple(parts)
+
+
+def parse_all(texts: Iterable[str]) -> tuple[Value, ...]:
+    """Return every text with its references."""
+    return tuple(map(parse, texts))
+
+
+def parse_table(table: Mapping[str, str | tuple[str, ...]]) -> tuple[tuple[str, Value], ...]:
+    """Return the items of a table with their references; a list is several items."""
+    return tuple(
+        (key, parse(item)) for key, value in table.items() for item in ((value,) if isinstance(value, str) else value)
+    )
 
 
 def declarations(steps: Iterable[Step]) -> tuple[Arg, ...]:

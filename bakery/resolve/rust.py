@@ -14,6 +14,7 @@ from __future__ import annotations
 from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
 from bakery.plan.values import Value, literal
 from bakery.resolve.base_stages import Lines
+from bakery.resolve.references import parse_table
 from bakery.resolve.stage_inputs import Parts, literals, stage_with_args, toolkit_stage
 from bakery.toolchains import program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
@@ -30,32 +31,32 @@ DIST_SERVER = "RUSTUP_DIST_SERVER"
 
 def read_project(parts: Parts) -> tuple[Script, ...]:
     """Return the command that reads which Rust and which crates the source needs; none for a recipe without Rust."""
-    rust = parts.settings.text("builder.rust")
+    rust = parts.recipe.builder.rust
     program = program_mounts.path("cargo_project.py")
     return (Script(f"{_PYTHON} {program} /src {rust} {PROJECT}"),) if rust else ()
 
 
 def below_builder(parts: Parts, lines: Lines) -> str:
     """Return the stage that the builder starts from."""
-    if parts.settings.text("builder.rust"):
+    if parts.recipe.builder.rust:
         return _RUST
     return lines.packages.base if parts.native_python else toolkit_stage(parts)
 
 
 def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     """Return the stages of the toolchain and of the crates; none for a recipe without Rust."""
-    settings = parts.settings
-    if not settings.text("builder.rust"):
+    builder = parts.recipe.builder
+    if not builder.rust:
         return ()
     base = lines.packages.base if parts.native_python else toolkit_stage(parts)
     wanted = f"{PROJECT}/rust"
     install = Command(
         literals("net", _PYTHON, program_mounts.path("rust.py"), wanted),
-        tuple(item for item in settings.pairs("builder.environment") if item[0] == DIST_SERVER),
+        tuple(item for item in parse_table(builder.environment) if item[0] == DIST_SERVER),
     )
     mounts = (Mount("bind", wanted, source=wanted, from_="project"), *CERTIFICATES)
     rust = stage_with_args(_RUST, base, (Run((install,), mounts),), "The Rust that recipe or project ask for.")
-    if settings.flag("builder.network"):
+    if builder.network:
         return (rust,)
     fetch = Run(
         (Command(literals("net", "vendor-crates", PROJECT, _CACHE)),),
@@ -72,7 +73,7 @@ def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
 
 def crates_mounts(parts: Parts) -> tuple[Mount, ...]:
     """Return the mounts of the step that compiles: its CARGO_HOME."""
-    if not parts.settings.text("builder.rust") or parts.settings.flag("builder.network"):
+    if not parts.recipe.builder.rust or parts.recipe.builder.network:
         return ()
     return (Mount("bind", _HOME, source=_HOME, from_=_CRATES, writable=True),)
 

@@ -21,7 +21,7 @@ _OTHER_BASE = 'or use an image with CUDA as the base: base = { image = "…" }, 
 
 def select_toolkits(settings: Settings) -> tuple[Toolkit, ...]:
     """Return the toolkit that the recipe names; for ``cuda`` the preferred toolkit of each CUDA major."""
-    name = settings.text("builder.toolkit")
+    name = settings.recipe.builder.toolkit
     if name == "none":
         return ()
     if name == ANY_CUDA:
@@ -30,9 +30,9 @@ def select_toolkits(settings: Settings) -> tuple[Toolkit, ...]:
         return tuple(sorted((toolkit for toolkit in narrowed if toolkit.majors), key=lambda toolkit: toolkit.majors))
     toolkit = toolkits()[name]
     if isinstance(toolkit, Repository):
-        url = parse_value(settings.text("builder.cuda-repository"))
+        url = parse_value(settings.recipe.builder.cuda_repository or "")
         args = declarations((Env((("CUDA_REPOSITORY", url),)),))
-        return (replace(toolkit, address=url, declared=args, key=settings.text("builder.cuda-repository-key")),)
+        return (replace(toolkit, address=url, declared=args, key=settings.recipe.builder.cuda_repository_key or ""),)
     return (toolkit,)
 
 
@@ -43,13 +43,13 @@ def needed_releases(settings: Settings, selected: tuple[Toolkit, ...], cuda: str
         PlanError: no toolkit has the CUDA release, or a component does not exist for it.
     """
     needs = []
-    if sdist := settings.text("source.sdist"):
+    if sdist := settings.recipe.source.sdist:
         name, version = sdist.split("==")
         needs.append(Need(name, version, True, "the project's source"))
     # A toolkit without majors has the releases of its image or repository.
     major = _cuda_major(settings, selected, cuda) if any(toolkit.majors for toolkit in selected) else 0
     if not any(isinstance(toolkit, Repository) for toolkit in selected):
-        check_components(settings.texts("builder.components"), settings.text("builder.toolkit"), major, cuda)
+        check_components(settings.recipe.builder.components, settings.recipe.builder.toolkit, major, cuda)
     for toolkit in selected:
         if major in toolkit.majors:
             check_release(toolkit, cuda)
@@ -68,14 +68,14 @@ def _cuda_major(settings: Settings, selected: tuple[Toolkit, ...], cuda: str) ->
         if cuda.split(".", maxsplit=1)[0] == str(major):
             return major
     raise PlanError(
-        f"toolkit {settings.text('builder.toolkit')!r} has no CUDA {cuda}",
+        f"toolkit {settings.recipe.builder.toolkit!r} has no CUDA {cuda}",
         hint=f"it has the releases {', '.join(f'{major}.x' for major in majors)}; {_OTHER_BASE}",
     )
 
 
 def component_names(settings: Settings) -> tuple[str, ...]:
     """Return the components to install: those of the recipe, and those whose headers the framework includes."""
-    listed = settings.texts("builder.components")
+    listed = settings.recipe.builder.components
     named = {components.name(item) for item in listed}
     more = settings.framework.components if settings.framework else ()
     return (*listed, *(item for item in more if item not in named))

@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import cast
 
 from bakery.core.errors import UsageError
 from bakery.core.names import GROUPS, PLATFORM, VARIABLE, Kind, normal
@@ -25,7 +24,6 @@ from bakery.core.text import is_line
 from bakery.plan.cells import Cell
 from bakery.plan.options import Override
 from bakery.recipe.load import Loaded
-from bakery.resolve.defaults import DEFAULTS
 from bakery.resolve.matrix import CellDraft
 from bakery.resolve.settings import settable
 
@@ -158,8 +156,6 @@ def _check_cache(value: str) -> None:
 NO_ARGUMENT = frozenset({"DEST", "CACHE", "CACHE_REF", "CACHE_DIR", "CACHE_BRANCH", "CACHE_READ_ONLY"})
 """Variables of the bake file that are not build arguments."""
 
-_PLATFORMS = cast(tuple[str, ...], DEFAULTS["platforms"])
-
 
 def apply_to_recipe(
     sets: SetOptions, loaded: Loaded
@@ -173,7 +169,7 @@ def apply_to_recipe(
         if _selects_all(override.pattern) and override.key in args:
             variables[args[override.key]] = override.value
         elif _selects_all(override.pattern) and override.key == "platform":
-            before = (platforms or loaded.recipe.platforms or _PLATFORMS) if override.append else ()
+            before = (platforms or loaded.recipe.platforms) if override.append else ()
             platforms = tuple(dict.fromkeys((*before, *_platforms(override))))
         else:
             rest.append(override)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-
-from pydantic import BaseModel
 
 from bakery.core.environment import OWN, PREFIX
 from bakery.core.errors import PlanError, UsageError
@@ -17,11 +15,10 @@ from bakery.core.text import is_line, matches_whole
 from bakery.plan.options import Variable as PlanVariable
 from bakery.plan.values import Ref, Value
 from bakery.recipe.load import Loaded
-from bakery.recipe.models import Secret, Variable
+from bakery.recipe.models import Recipe, Variable
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve import epoch
-from bakery.resolve.defaults import DEFAULTS
-from bakery.resolve.references import parse as parse_value
+from bakery.resolve.origins import as_text, origins_of, place
 from bakery.toolchains.bases.pinned import Pinned
 from bakery.toolchains.frameworks import Framework
 from bakery.toolchains.registry import bases, frameworks
@@ -31,7 +28,6 @@ _ENDLESS = re.compile("[0-9]{1000}")
 """Python reads no number of more than 4,300 digits."""
 
 _PLATFORMS_EXPECTED = "platforms such as linux/amd64, linux/arm64 or macos/arm64, separated by commas"
-_PROVIDER = "builder.base.provider"
 RELEASES = {
     "CUDA_VERSION": (_THREE_PARTS, "a CUDA release in three parts, such as 12.8.0"),
     "TORCH_VERSION": (rf"{_THREE_PARTS}(?:\+[a-z0-9]+)?", "a torch release in three parts, such as 2.11.0"),
@@ -49,6 +45,8 @@ _CACHE_PATHS = {
 _BASE_PATHS = {BASE_REGISTRY: "builder.base.registry", "BASE_DIGEST": "builder.base.digest"}
 """Variables for a base with a short name: its images come from a mirror, or are others."""
 _PLACE = r"[a-z0-9](?:[a-z0-9._/-]|:[0-9])*[a-z0-9]"
+PLATFORM_OVERRIDE = "*.platform"
+"""The option of ``--set`` with all platforms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,72 +54,36 @@ class Settings:
     """Every setting of one recipe.
 
     Attributes:
-        values: dotted path in the recipe → value.
+        recipe: the recipe, with the values that the environment and the command line set.
         variables: the variables that are not axes.
         axes: axis → its values, ``python`` first and ``platform`` last.
         origins: dotted path → (value as text, its origin), for display only.
         platform_variable: the variable with the only platform; empty if the recipe lists platforms.
-        written: the dotted paths that the recipe sets.
-        given: the variables that the environment or the command line sets.
-        given_paths: the dotted paths that they set.
+        given: what the environment or the command line sets, as ``--set`` has it: name → value.
     """
 
-    values: Mapping[str, object]
+    recipe: Recipe
     variables: tuple[PlanVariable, ...]
     axes: Mapping[str, tuple[str, ...]]
     origins: Mapping[str, tuple[str, str]]
     platform_variable: str = ""
-    written: frozenset[str] = frozenset()
-    given: frozenset[str] = frozenset()
-    given_paths: frozenset[str] = frozenset()
+    given: Mapping[str, str] = field(default_factory=dict)
 
-    def text(self, path: str) -> str:
-        """Return the value at ``path`` as text; empty for none."""
-        value = self.values.get(path)
-        return "" if value is None else str(value)
-
-    def flag(self, path: str) -> bool:
-        """Whether the value at ``path`` is true."""
-        return bool(self.values.get(path))
-
-    def is_given(self, path: str) -> bool:
-        """Whether the environment or the command line sets the value at ``path``."""
-        return path in self.given_paths
-
-    def texts(self, path: str) -> tuple[str, ...]:
-        """Return the list at ``path``."""
-        value = self.values.get(path)
-        return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
-
-    def parsed(self, path: str) -> tuple[Value, ...]:
-        """Return the list at ``path`` with its references to variables."""
-        return tuple(map(parse_value, self.texts(path)))
-
-    def pairs(self, path: str) -> tuple[tuple[str, Value], ...]:
-        """Return the items of the table at ``path`` with their references to variables; a list is several items."""
-        table = self.values.get(path)
-        items = table.items() if isinstance(table, dict) else ()
-        return tuple(
-            (str(key), parse_value(str(item)))
-            for key, value in items
-            for item in (value if isinstance(value, list | tuple) else (value,))
-        )
+    @property
+    def given_arguments(self) -> dict[str, str]:
+        """What is given and decides what is built: no caches, and no other place of the same images."""
+        return {name: value for name, value in self.given.items() if name not in _CACHE_PATHS | _BASE_PATHS}
 
     @property
     def base_registry(self) -> Value:
         """The registry and owner of a base with a short name, as a reference; empty for other bases."""
-        return (Ref(BASE_REGISTRY),) if _pinned(self.values) else ()
+        return (Ref(BASE_REGISTRY),) if _pinned(self.recipe) else ()
 
     @property
     def framework(self) -> Framework | None:
         """The framework that the extension is built for."""
-        name = self.text("builder.framework")
+        name = self.recipe.builder.framework
         return frameworks()[name] if name else None
-
-    def mapping(self, path: str) -> dict[str, str]:
-        """Return the table at ``path``."""
-        value = self.values.get(path)
-        return {str(key): str(item) for key, item in value.items()} if isinstance(value, dict) else {}
 
 
 def decide(
@@ -137,111 +99,76 @@ def decide(
         UsageError: a variable of the command line does not exist.
         PlanError: a value does not match its variable's pattern, or the recipe lacks a release, such as CUDA_VERSION.
     """
-    values: dict[str, object] = dict(DEFAULTS)
-    origins = {path: (_as_text(value), "default") for path, value in DEFAULTS.items()}
-    if loaded.recipe.source is None:
-        values["source.path"] = values["source"]
-    where = loaded.file.name if loaded.file else "python"
-    written = dict(set_fields(loaded.recipe, ""))
-    for path, value in written.items():
-        values[path] = value
-        # A short form has the line of its table.
-        line = loaded.positions.get(path) or loaded.positions.get(path.rpartition(".")[0])
-        origins[path] = (_as_text(value), f"{where}:{line}" if line else where)
-    given_paths: set[str] = set()
-    if platforms is not None:
-        given_paths.add("platforms")
-        values["platforms"] = platforms
-        origins["platforms"] = (_as_text(platforms), "--set")
+    recipe = loaded.recipe
     given = _given(environ, sets)
-    _check_known(sets, settable(loaded))
-    values["platforms"], platform_variable = _expand_platforms(values["platforms"], _declared(loaded), given)
-    axes = _axes(loaded, values)
-    for axis in list(axes):
-        if axis != "platform" and axis_variable(axis) in given:
-            value, origin = given[axis_variable(axis)]
-            axes[axis] = (value,)
-            given_paths.add(f"matrix.{axis}")
-            origins[f"matrix.{axis}"] = (_as_text((value,)), origin)
-    pinned = _pinned(values)
-    if pinned:
-        values.setdefault("builder.base.registry", pinned.place)
-    for name, path in (_CACHE_PATHS | (_BASE_PATHS if pinned else {})).items():
-        if name in given:
-            values[path], origins[path] = given[name][0], given[name]
-            given_paths.add(path)
+    names = settable(loaded)
+    _check_known(sets, names)
+    expanded, platform_variable = _expand_platforms(platforms or recipe.platforms, recipe.variables, given)
+    axes = {"python": recipe.matrix.python, **recipe.matrix.axes, "platform": expanded}
+    given_axes = {axis: axis_variable(axis) for axis in axes if axis != "platform" and axis_variable(axis) in given}
+    axes |= {axis: (given[name][0],) for axis, name in given_axes.items()}
     formats = RELEASES | ({platform_variable: (PLATFORMS, _PLATFORMS_EXPECTED)} if platform_variable else {})
-    if epoch.NAME in given or environ.get(epoch.NAME):
-        given_paths.add(f"variables.{epoch.NAME}")
+    texts = {name: value for name, (value, _) in given.items() if name in names}
+    if time := environ.get(epoch.NAME):
+        texts.setdefault(epoch.NAME, time)
+    if platforms is not None:
+        texts[PLATFORM_OVERRIDE] = ",".join(expanded)
     given.setdefault(epoch.NAME, epoch.given(environ, committed))
-    variables = _variables(loaded, values, axes, given, origins, formats)
-    _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, values)
-    check_values((*variables, *epoch.in_environments(values)))
-    given_paths |= {path for name in given.keys() & _declared(loaded) if (path := f"variables.{name}") in origins}
-    sorted_origins = dict(sorted(origins.items()))
-    return Settings(
-        values,
-        variables,
-        axes,
-        sorted_origins,
-        platform_variable,
-        written=frozenset(written),
-        given=frozenset(given),
-        given_paths=frozenset(given_paths),
+    variables = _variables(loaded, axes, given, formats)
+    variables = (*variables, *_builtin(recipe, texts, given[epoch.NAME][0]))
+    _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, recipe)
+    check_values((*variables, *epoch.in_environments(recipe)))
+    origins = origins_of(loaded)
+    if platforms is not None:
+        origins["platforms"] = (as_text(platforms), "--set")
+    origins |= {f"matrix.{axis}": (as_text(axes[axis]), given[name][1]) for axis, name in given_axes.items()}
+    origins |= {path: given[name] for name, path in (_CACHE_PATHS | _BASE_PATHS).items() if name in texts}
+    declared = (item for item in variables if item.name in (epoch.NAME, *recipe.variables))
+    for path, item in ((f"variables.{item.name}", item) for item in declared):
+        origins[path] = given.get(item.name, (item.value, place(loaded, path)))
+    decided = _decided(recipe, expanded, texts)
+    return Settings(decided, variables, axes, dict(sorted(origins.items())), platform_variable, texts)
+
+
+def _decided(recipe: Recipe, platforms: tuple[str, ...], texts: Mapping[str, str]) -> Recipe:
+    """Return the recipe with the values that the environment and the command line set, all of them valid."""
+    cache, base, pinned = recipe.cache, recipe.builder.base, _pinned(recipe)
+    cache = cache.model_copy(
+        update={
+            "backend": CacheBackend(texts.get("CACHE", cache.backend)),
+            "ref": texts.get("CACHE_REF", cache.ref),
+            "directory": texts.get("CACHE_DIR", cache.directory),
+            "branch": texts.get("CACHE_BRANCH", cache.branch),
+            "read_only": texts.get("CACHE_READ_ONLY", str(cache.read_only)).lower() == "true",
+        }
     )
+    if pinned:
+        registry = texts.get(BASE_REGISTRY, base.registry or pinned.place)
+        base = base.model_copy(update={"registry": registry, "digest": texts.get("BASE_DIGEST", base.digest)})
+    builder = recipe.builder.model_copy(update={"base": base})
+    return recipe.model_copy(update={"platforms": platforms, "cache": cache, "builder": builder})
 
 
 def settable(loaded: Loaded) -> set[str]:
     """Return the names that ``--set`` may give a value for a recipe."""
-    builder = loaded.recipe.builder
-    name = builder and builder.base and builder.base.provider
-    return {*build_variables(loaded), *_CACHE_PATHS, *(_BASE_PATHS if _pinned({_PROVIDER: name}) else {})}
+    return {*build_variables(loaded), *_CACHE_PATHS, *(_BASE_PATHS if _pinned(loaded.recipe) else {})}
 
 
-def _pinned(values: Mapping[str, object]) -> Pinned | None:
+def _pinned(recipe: Recipe) -> Pinned | None:
     """Return the base with a short name; None for other bases."""
-    base = bases().get(str(values.get(_PROVIDER)))
+    base = bases().get(recipe.builder.base.provider)
     return base if isinstance(base, Pinned) else None
 
 
 def build_variables(loaded: Loaded) -> set[str]:
     """Return the names of a recipe's variables that are build arguments."""
-    matrix = loaded.recipe.matrix
-    return {*recipe_variables(_declared(loaded), (matrix and matrix.axes) or ()), "SOURCE_DATE_EPOCH"}
-
-
-def set_fields(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
-    """Yield dotted path and value of every field that was set, as a recipe writes it."""
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
-        if value is None:
-            continue
-        path = prefix + (field.alias or name)
-        if isinstance(value, BaseModel):
-            yield from set_fields(value, path + ".")
-        elif path == "matrix.axes":
-            yield from ((f"matrix.{axis}", items) for axis, items in value.items())
-        elif path == "secrets":
-            yield from ((f"secrets.{key}", item) for key, item in value.items())
-        elif path != "variables":
-            yield path, value
-
-
-def _axes(loaded: Loaded, values: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
-    matrix = loaded.recipe.matrix
-    axes = {
-        "python": values["matrix.python"],
-        **((matrix.axes or {}) if matrix else {}),
-        "platform": values["platforms"],
-    }
-    return {axis: tuple(items) for axis, items in axes.items() if isinstance(items, tuple)}
+    return {*recipe_variables(loaded.recipe.variables, loaded.recipe.matrix.axes), "SOURCE_DATE_EPOCH"}
 
 
 def _expand_platforms(
-    platforms: object, declared: Mapping[str, Variable], given: Mapping[str, tuple[str, str]]
+    written: Sequence[str], declared: Mapping[str, Variable], given: Mapping[str, tuple[str, str]]
 ) -> tuple[tuple[str, ...], str]:
     """Return the platforms with variables replaced by their values, and the variable with the only platform."""
-    written = [str(item) for item in platforms] if isinstance(platforms, tuple) else []
     expanded: dict[str, None] = {}
     variable = ""
     for text in written:
@@ -266,10 +193,6 @@ def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tup
     return given | {name: (value, "--set") for name, value in sets.items()}
 
 
-def _declared(loaded: Loaded) -> dict[str, Variable]:
-    return loaded.recipe.variables or {}
-
-
 def _check_known(sets: Mapping[str, str], names: set[str]) -> None:
     details = []
     for name in (name for name in sets if name not in names):
@@ -282,21 +205,17 @@ def _check_known(sets: Mapping[str, str], names: set[str]) -> None:
 
 def _variables(
     loaded: Loaded,
-    values: Mapping[str, object],
     axes: Mapping[str, tuple[str, ...]],
     given: Mapping[str, tuple[str, str]],
-    origins: dict[str, tuple[str, str]],
     formats: Mapping[str, tuple[str, str]],
 ) -> tuple[PlanVariable, ...]:
+    """Return the variables that a recipe declares, without those of axes."""
     by_axis = {axis_variable(axis) for axis in axes}
-    where = loaded.file.name if loaded.file else "python"
     result: list[PlanVariable] = []
-    for name, variable in _declared(loaded).items():
+    for name, variable in loaded.recipe.variables.items():
         if name in by_axis:
             continue
-        line = loaded.positions.get(f"variables.{name}")
-        value, origin = given.get(name, (variable.default, f"{where}:{line}" if line else where))
-        origins[f"variables.{name}"] = (value, origin)
+        value, _ = given.get(name, (variable.default, ""))
         pattern, meaning = formats.get(name, ("", ""))
         description = variable.description or meaning[:1].upper() + meaning[1:] or f"Variable of {loaded.recipe.name}"
         # Other values are derived from the parts of a release, so the recipe's pattern is added to that of releases.
@@ -304,21 +223,19 @@ def _variables(
         matching = f"a value that matches {variable.pattern}" if variable.pattern else ""
         expected = ", and ".join(filter(None, (meaning, matching)))
         result.append(PlanVariable(name, value, description, patterns, (), expected))
-    origins["variables.SOURCE_DATE_EPOCH"] = given["SOURCE_DATE_EPOCH"]
-    return (*result, *_builtin(values, given["SOURCE_DATE_EPOCH"][0]))
+    return tuple(result)
 
 
-def _require_releases(names: set[str], values: Mapping[str, object]) -> None:
+def _require_releases(names: set[str], recipe: Recipe) -> None:
     """Raise PlanError unless the releases of the toolkit and the framework are variables or axes."""
-    toolkit, framework = values["builder.toolkit"], values["builder.framework"]
-    name = values.get("builder.base.image") or values.get(_PROVIDER)
-    in_image = toolkit == "image" and parse(str(name)).cuda
+    toolkit, framework, base = recipe.builder.toolkit, recipe.builder.framework, recipe.builder.base
+    in_image = toolkit == "image" and parse(base.image or base.provider).cuda
     if toolkit != "none" and not in_image and "CUDA_VERSION" not in names:
         raise PlanError(
             f"toolkit {toolkit!r} needs to know the CUDA release",
             hint='declare it: [variables] CUDA_VERSION = "13.0.2", or an axis: [matrix] cuda = ["12.8.1", "13.0.2"]',
         )
-    variable = frameworks()[str(framework)].variable if framework else ""
+    variable = frameworks()[framework].variable if framework else ""
     if variable and variable not in names:
         raise PlanError(
             f"framework {framework!r} needs to know its release",
@@ -337,36 +254,41 @@ def check_releases(cells: Iterable[Mapping[str, str]]) -> None:
     )
 
 
-def _builtin(values: Mapping[str, object], time: str) -> tuple[PlanVariable, ...]:
-    """Return the variables that every bake file has."""
-    backends = cache_backends(values)
+def _builtin(recipe: Recipe, texts: Mapping[str, str], time: str) -> tuple[PlanVariable, ...]:
+    """Return the variables that every bake file has; ``texts`` are those that are given."""
+    cache, backends, pinned = recipe.cache, cache_backends(recipe), _pinned(recipe)
     about_cache = "Layer cache: none, or gha inside GitHub Actions, registry (CACHE_REF), local (CACHE_DIR)"
     about_registry = "Registry and owner of the base image; a mirror has the same images"
     about_branch = "Branch that is built, with caches of its own; empty for the default branch"
     about_read_only = "Whether the layer cache is read and never written, as for a pull request: true or false"
-    read_only = str(values["cache.read-only"]).lower()
+    backend, read_only = texts.get("CACHE", cache.backend.value), str(cache.read_only).lower()
+    registry = pinned and texts.get(BASE_REGISTRY, recipe.builder.base.registry or pinned.place)
     return (
         epoch.variable(time),
         PlanVariable("DEST", "wheels", "Folder that receives the wheels, one subfolder for each cell"),
-        PlanVariable("CACHE", str(values["cache.backend"]), about_cache, (), backends, f"one of {', '.join(backends)}"),
-        PlanVariable("CACHE_REF", str(values["cache.ref"]), "Repository of the registry cache"),
-        PlanVariable("CACHE_DIR", str(values["cache.directory"]), "Folder of the local cache"),
-        PlanVariable("CACHE_BRANCH", str(values["cache.branch"]), about_branch),
-        PlanVariable("CACHE_READ_ONLY", read_only, about_read_only, (), ("false", "true"), "true or false"),
+        PlanVariable("CACHE", backend, about_cache, (), backends, f"one of {', '.join(backends)}"),
+        PlanVariable("CACHE_REF", texts.get("CACHE_REF", cache.ref), "Repository of the registry cache"),
+        PlanVariable("CACHE_DIR", texts.get("CACHE_DIR", cache.directory), "Folder of the local cache"),
+        PlanVariable("CACHE_BRANCH", texts.get("CACHE_BRANCH", cache.branch), about_branch),
+        PlanVariable(
+            "CACHE_READ_ONLY",
+            texts.get("CACHE_READ_ONLY", read_only).lower(),
+            about_read_only,
+            (),
+            ("false", "true"),
+            "true or false",
+        ),
         *(
-            (PlanVariable(BASE_REGISTRY, str(registry), about_registry, (_PLACE,), (), "a registry and an owner"),)
-            if (registry := values.get("builder.base.registry"))
+            (PlanVariable(BASE_REGISTRY, registry, about_registry, (_PLACE,), (), "a registry and an owner"),)
+            if registry
             else ()
         ),
     )
 
 
-def cache_backends(values: Mapping[str, object]) -> tuple[CacheBackend, ...]:
+def cache_backends(recipe: Recipe) -> tuple[CacheBackend, ...]:
     """Return the layer caches that a recipe can have: ``s3`` needs a bucket, and ``inline`` an image."""
-    impossible = {
-        CacheBackend.S3: not values.get("cache.s3.bucket"),
-        CacheBackend.INLINE: not values.get("image.requirements"),
-    }
+    impossible = {CacheBackend.S3: recipe.cache.s3 is None, CacheBackend.INLINE: recipe.image is None}
     return tuple(item for item in CacheBackend if not impossible.get(item))
 
 
@@ -386,14 +308,3 @@ def check_values(variables: Iterable[PlanVariable]) -> None:
             details=problems,
             hint="wheel-bakery plan --explain shows every value and its origin",
         )
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, Secret):
-        origin = value.env or value.file or value.command
-        return f"{_as_text(origin)} → {', '.join(value.steps)}"
-    if isinstance(value, tuple):
-        return "[" + ", ".join(map(str, value)) + "]"
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={item}" for key, item in value.items())
-    return "" if value is None else str(value)

@@ -50,7 +50,7 @@ def ignore_patterns(parts: Parts, generated: Sequence[str]) -> tuple[str, ...]:
     patterns = (
         *_output(parts),
         *generated,
-        *_in_context(parts, parts.settings.texts("source.ignore")),
+        *_in_context(parts, parts.recipe.source.ignore),
         # Last, so that no exception of the recipe sends a secret's file: only the steps that the secret names get it.
         *(escaped(item.file) for item in parts.secrets if item.file and not leaves(item.file)),
     )
@@ -60,28 +60,28 @@ def ignore_patterns(parts: Parts, generated: Sequence[str]) -> tuple[str, ...]:
 def source_context(parts: Parts) -> SourceContext:
     """Return which part of the project's folder is sent to BuildKit."""
     settings = parts.settings
-    if not settings.text("source.path") or settings.texts("image.requirements"):
+    if not settings.recipe.source.path or settings.recipe.image:
         return SourceContext()
-    own = _in_context(parts, settings.texts("source.ignore"))
+    own = _in_context(parts, settings.recipe.source.ignore)
     return SourceContext(
         folder(parts),
-        _in_context(parts, settings.texts("source.accept")),
-        size_mb(settings.text("source.expected-size")),
-        "source.ignore" in settings.written,
+        _in_context(parts, settings.recipe.source.accept),
+        size_mb(settings.recipe.source.expected_size),
+        "ignore" in settings.recipe.source.model_fields_set,
         (*RESULTS, *_output(parts), *(f"!{text}" for text in own if not text.startswith("!"))),
     )
 
 
 def _output(parts: Parts) -> tuple[str, ...]:
     """Return the patterns of what builds on this machine leave in the folder of the source."""
-    inside = folder(parts) if parts.settings.text("source.path") else "."
+    inside = folder(parts) if parts.recipe.source.path else "."
     results = "build/lib" if inside == "." else f"{inside}/build/lib"
-    return (results, *ignored_output(parts.settings.text("output.directory"), inside))
+    return (results, *ignored_output(parts.recipe.output.directory, inside))
 
 
 def _in_context(parts: Parts, patterns: Sequence[str]) -> tuple[str, ...]:
     """Return patterns that are relative to the source as patterns of the build context."""
-    if not patterns or not parts.settings.text("source.path"):
+    if not patterns or not parts.recipe.source.path:
         return ()
     inside = "" if folder(parts) == "." else folder(parts) + "/"
     return tuple(f"{'!' * text.startswith('!')}{inside}{text.removeprefix('!')}" for text in map(normalised, patterns))

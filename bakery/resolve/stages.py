@@ -48,7 +48,7 @@ from bakery.resolve.before_build import before_build, prepared_source
 from bakery.resolve.materials_stages import material_stages
 from bakery.resolve.naming import distribution, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
-from bakery.resolve.references import parse, rename_arg
+from bakery.resolve.references import parse_all, parse_table, rename_arg
 from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts, read_project, rust_stages
 from bakery.resolve.select_toolkits import component_names
 from bakery.resolve.stage_inputs import (
@@ -98,7 +98,7 @@ _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
 def stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
-    if parts.settings.texts("image.requirements"):
+    if parts.recipe.image:
         return image_stages(parts)
     lines = stage_lines(parts)
     build_stages = (
@@ -121,7 +121,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
             )
         ),
         Stage(
-            f"{parts.recipe}-wheel",
+            f"{parts.recipe.name}-wheel",
             literal("scratch"),
             (Copy(("/wheels/dist/",), "/", "repair"),),
             "The wheel and nothing else.",
@@ -161,11 +161,11 @@ def _cross_tools() -> Stage:
 
 
 def _source(parts: Parts) -> tuple[Stage, ...]:
-    git, sdist = parts.settings.text("source.git"), parts.settings.text("source.sdist")
+    git, sdist = parts.recipe.source.git, parts.recipe.source.sdist
     if git:
         # BuildKit takes an https URL for a repository only when it ends in .git.
         suffix = "" if git.endswith(".git") or not git.startswith("http") else ".git"
-        address = f"{git}{suffix}#{parts.settings.text('source.ref')}"
+        address = f"{git}{suffix}#{parts.recipe.source.ref}"
         return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), "The project's source."),)
     if sdist:
         fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, _FETCHED))
@@ -197,13 +197,13 @@ def _project(parts: Parts) -> Stage:
 def _requirements(parts: Parts, lines: Lines) -> Stage:
     settings = parts.settings
     framework = settings.framework.build if settings.framework else ()
-    frontend = settings.text("wheel.frontend")
-    words = (*literals("-r", _BUILD, frontend), *map(parse, framework), *settings.parsed("builder.requirements"))
+    frontend = settings.recipe.wheel.frontend.value
+    words = (*literals("-r", _BUILD, frontend), *parse_all((*framework, *settings.recipe.builder.requirements)))
     resolve = pip_steps.resolve(
         "build",
         words,
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
-        direct=settings.texts("builder.allow-direct"),
+        direct=settings.recipe.builder.allow_direct,
         mounts=(list_mount(_BUILD),),
     )
     # A step of its own: scripts of system packages see no credentials.
@@ -212,7 +212,7 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
 
 
 def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
-    system = parts.settings.texts("builder.system-packages")
+    system = parts.recipe.builder.system_packages
     system_steps: tuple[Step, ...] = (
         *((install_packages(*system, crosses=parts.crosses),) if system else ()),
         make_environment(parts),
@@ -237,11 +237,11 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
     """
     settings, place = parts.settings, "backend"
     program = (*pip_steps.with_environment(VENV), *literals("-I", "-S", pip_steps.PROGRAM))
-    config = [(f"{key}=", *value) for key, value in settings.pairs("wheel.config-settings")]
+    config = [(f"{key}=", *value) for key, value in parse_table(settings.recipe.wheel.config_settings)]
 
     def asking(turn: Turn) -> Run:
         words = (*turn.words, *program, *literals("ask", "/src", VENV, _BACKEND), *config)
-        ask = Command(words, settings.pairs("builder.environment"))
+        ask = Command(words, parse_table(settings.recipe.builder.environment))
         commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
         return Run(commands, (turn.source, *turn.mounts), network=False)
 
@@ -252,7 +252,7 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
         literals("-r", _BACKEND, *(word for mount in more for word in ("-r", mount.target))),
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         beside="build",
-        direct=settings.texts("builder.allow-direct"),
+        direct=settings.recipe.builder.allow_direct,
         mounts=(list_mount(_BACKEND, _ASK), *more),
     )
     folder = f"{pip_steps.SOURCES}/{place}"
@@ -274,8 +274,8 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
 
 def _compile(parts: Parts) -> tuple[Stage, ...]:
     settings = parts.settings
-    config = settings.pairs("wheel.config-settings")
-    if settings.text("wheel.frontend") == "uv":
+    config = parse_table(settings.recipe.wheel.config_settings)
+    if settings.recipe.wheel.frontend == "uv":
         front = literals("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", _BUILT)
         options = [word for key, value in config for word in (literal("-C"), (f"{key}=", *value))]
     else:
@@ -293,9 +293,9 @@ def _compile(parts: Parts) -> tuple[Stage, ...]:
         prepared[0].name if prepared else "builder",
         _BUILT,
         lambda turn: compile_step(
-            parts, Phase.COMPILE, "builder", turn, words, copy_native, mounts=mounts, environment=environment
+            parts, Phase.COMPILE, parts.recipe.builder, turn, words, copy_native, mounts=mounts, environment=environment
         ),
-        f"Compiles {network_words(parts, 'builder')}; what it writes in /src is dropped.",
+        f"Compiles {network_words(has_network=parts.recipe.builder.network)}; what it writes in /src is dropped.",
         *ccache_args(settings),
         source=prepared_source() if prepared else None,
         given=_ASK,
@@ -303,16 +303,16 @@ def _compile(parts: Parts) -> tuple[Stage, ...]:
 
 
 def _repair(parts: Parts) -> Stage:
-    settings = parts.settings
+    settings, repair = parts.settings, parts.recipe.wheel.repair
     built = results(parts, "compile", _BUILT, f"{_BUILT}-again")
     words: list[Value] = [
         *literals(f"{TOOLS}/bin/python", program_mounts.path("finish.py"), _BUILT, "/wheels/dist"),
         *literals(*(f"--again={mount.target}" for mount in built)),
     ]
-    if settings.flag("wheel.repair.enabled"):
-        words += literals("--plat", settings.text("wheel.repair.plat"))
-        words += [word for item in settings.texts("wheel.repair.exclude") for word in literals("--exclude", item)]
-        words += literals("--strip") if settings.flag("wheel.repair.strip") else ()
+    if repair.enabled:
+        words += literals("--plat", repair.plat)
+        words += [word for item in repair.exclude for word in literals("--exclude", item)]
+        words += literals("--strip") if repair.strip else ()
     else:
         words += literals("--no-repair")
     for requirement in requires(settings):
@@ -333,10 +333,10 @@ def _repair(parts: Parts) -> Stage:
 
 
 def _dev(parts: Parts) -> Stage:
-    source = "/src" if not parts.settings.text("source.path") else folder(parts)
-    origin = "" if parts.settings.text("source.path") else "source"
+    source = "/src" if not parts.recipe.source.path else folder(parts)
+    origin = "" if parts.recipe.source.path else "source"
     return Stage(
-        f"{parts.recipe}-builder",
+        f"{parts.recipe.name}-builder",
         literal("builder"),
         (shell_programs(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
         "For a shell: the build tools and the project.",

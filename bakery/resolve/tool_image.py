@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bakery.plan.dockerfile import Cmd, Command, Env, Run, Stage, Step, Workdir
 from bakery.plan.values import literal
+from bakery.recipe.models import Image
 from bakery.resolve.base_stages import lowest, stage_lines
 from bakery.resolve.materials_stages import image_materials
+from bakery.resolve.references import parse_all
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
@@ -32,32 +34,33 @@ _LINK = program_mounts.path("link_programs.py")
 
 def image_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return all stages in order."""
-    settings = parts.settings
+    image = parts.recipe.image
+    assert image
     line = stage_lines(parts).packages
-    name = f"{parts.recipe}-image"
-    system = settings.texts("image.system-packages")
+    name = f"{parts.recipe.name}-image"
+    system = image.system_packages
     runtime = Stage(
         "runtime",
         literal(line.root_stage),
         (*install_missing(parts.base.for_running()), *((install_packages(*system),) if system else ())),
         "What the tools need of the base.",
     )
-    requirements = settings.parsed("image.requirements")
+    requirements = parse_all(image.requirements)
     comment = "All that the tools need, resolved for this cell."
     packages, setup = environment_stages(parts, PLACE, _REQUIREMENTS, requirements, comment)
-    steps = (setup, *_programs(parts), Env((VENV_PATH,)), shell_programs(), Workdir("/work"), Cmd(("bash",)))
+    steps = (setup, *_programs(image), Env((VENV_PATH,)), shell_programs(), Workdir("/work"), Cmd(("bash",)))
     stages = (
         *lowest(parts, line),
         runtime,
         *packages,
         stage_with_args(name, packages[0].name, steps, "The tools and nothing else."),
-        *image_materials(parts.recipe, line, name, _REQUIREMENTS),
+        *image_materials(parts.recipe.name, line, name, _REQUIREMENTS),
     )
     return with_programs(insert_before_use(stages, pip_steps.lock_stage(stages)))
 
 
-def _programs(parts: Parts) -> tuple[Step, ...]:
+def _programs(image: Image) -> tuple[Step, ...]:
     """Return the step that puts programs of packages on PATH; none where the recipe names none."""
-    programs = parts.settings.mapping("image.programs")
+    programs = image.programs
     words = literals(VENV_PYTHON, "-I", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in programs.items()))
     return (Run((Command(words),), network=False),) if programs else ()

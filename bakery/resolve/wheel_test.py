@@ -52,18 +52,18 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
         "A clean base: nothing of the builder is in it.",
     )
     requirements = dict.fromkeys(
-        (*tested_framework(settings), *required_texts(settings), *settings.texts("test.requirements"))
+        (*tested_framework(settings), *required_texts(settings), *settings.recipe.test.requirements)
     )
     words = (*literals("-r", RUN_LIST), *map(parse, requirements))
     packages, setup = environment_stages(
         parts, TEST, TEST_REQUIREMENTS, words, "All that the test needs.", list_mount(RUN_LIST)
     )
     # Of several names of one build, the first is installed.
-    if settings.values.get("wheel.also-named"):
+    if settings.recipe.wheel.also_named:
         wheel = Mount("bind", "/wheels", source=FIRST, from_="repair")
     else:
-        wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe}-wheel")
-    direct = settings.texts("builder.allow-direct")
+        wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe.name}-wheel")
+    direct = settings.recipe.builder.allow_direct
     allowed = f"--direct={','.join(direct)} " if direct else ""
     install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
     mounts = (wheel, pip_steps.lock_mount(TEST), pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), *NETWORK)
@@ -76,7 +76,7 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
         runtime,
         *packages,
         stage_with_args("test-env", packages[0].name, (setup,)),
-        stage_with_args(f"{parts.recipe}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
+        stage_with_args(f"{parts.recipe.name}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
     )
 
 
@@ -89,18 +89,18 @@ def _smoke(parts: Parts) -> Command:
     settings = parts.settings
     words = [*literals(VENV_PYTHON, program_mounts.path("smoke.py"), "/wheels")]
     words += literals("--driver", "/driver") if parts.toolkits else ()
-    words += literals("--load") if settings.flag("test.load-shared-objects") else ()
-    words += [word for module in settings.texts("test.imports") for word in literals("--import", module)]
+    words += literals("--load") if settings.recipe.test.load_shared_objects else ()
+    words += [word for module in settings.recipe.test.imports for word in literals("--import", module)]
     return Command(tuple(words))
 
 
 def _command(parts: Parts) -> tuple[Step, ...]:
     settings = parts.settings
-    command = settings.text("test.command")
+    command = settings.recipe.test.command
     # No bake has a GPU: `wheel-bakery gpu-test` runs the command.
-    if not command or settings.flag("test.gpu"):
+    if not command or settings.recipe.test.gpu:
         return ()
-    files = settings.texts("test.files")
+    files = settings.recipe.test.files
     copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)
     into = Script("mkdir -p /work && cd /work")
     run = Command(literals("sh", "-c", command))
@@ -110,5 +110,5 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     return (
         *declared,
         Env((VENV_PATH,)),
-        with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.flag("test.network"))),
+        with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.recipe.test.network)),
     )

@@ -22,7 +22,7 @@ from bakery.emit.files import generate
 from bakery.recipe.load import load
 from bakery.recipe.models import Ci
 from bakery.resolve.plan import resolve
-from bakery.resolve.plan_options import workflow_alone
+from bakery.resolve.plan_options import workflow_settings
 from bakery_iree.emit import module_workflow
 from bakery_iree.errors import ModuleError
 from bakery_iree.job.load import load as load_job
@@ -155,7 +155,7 @@ def module_jobs(place: Path, path: str) -> str:
     (place / "m.mlir").write_text("func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }")
     (place / "job.json").write_text('{"version": 1, "targets": ["cpu:x86-64-v3"], "modules": [{"input": "m.mlir"}]}')
     job = JobFile(path, resolve_job(load_job(place / "job.json", "job.json")))
-    ci = workflow_alone(Ci(install=("wheel-bakery==1.0",)))
+    ci = workflow_settings(Ci(install=("wheel-bakery==1.0",)))
     return module_workflow([job], ci, lambda recipe, version, machine: f"{recipe}:{version}-{machine}")
 
 
@@ -321,6 +321,6 @@ def test_a_source_file_of_any_name_is_a_comment(tmp_path: Path) -> None:
     plan = resolve(load("ujson", tmp_path)[0])
     plan = replace(plan, source_file="a\x07\u2028\ufffe\nname: evil\n#")
     assert plan.ci is None
-    ci = workflow_alone(Ci(install=("wheel-bakery==1.0",)))
+    ci = workflow_settings(Ci(install=("wheel-bakery==1.0",)))
     text = generate(replace(plan, ci=ci))[plan.workflow]
     assert parsed(text)["name"] == "wheels of ujson"

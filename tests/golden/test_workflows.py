@@ -22,7 +22,7 @@ from bakery.recipe.files import shipped
 from bakery.recipe.load import from_python, load
 from bakery.recipe.models import Ci, Matrix, Recipe
 from bakery.resolve.plan import resolve
-from bakery.resolve.plan_options import workflow_alone
+from bakery.resolve.plan_options import workflow_settings
 from bakery.toolchains.facts import action
 from bakery_iree.emit import module_workflow
 from bakery_iree.job.load import load as load_job
@@ -127,13 +127,13 @@ def image(recipe: str, version: str, machine: str) -> str:
     ("name", "ci"), [("jobs", PLAIN), ("jobs-uncached", PLAIN.model_copy(update={"cache": "none"}))]
 )
 def test_workflow_alone(golden: Golden, tmp_path: Path, name: str, ci: Ci) -> None:
-    golden(HERE / f"{name}.yml", module_workflow(job_files(tmp_path), workflow_alone(ci), image))
+    golden(HERE / f"{name}.yml", module_workflow(job_files(tmp_path), workflow_settings(ci), image))
 
 
 def test_more_targets_than_github_takes_are_refused(tmp_path: Path) -> None:
     (job, _) = job_files(tmp_path)
     with pytest.raises(PlanError, match="at most 256"):
-        module_workflow([job] * 65, workflow_alone(PLAIN), image)
+        module_workflow([job] * 65, workflow_settings(PLAIN), image)
 
 
 def test_a_workspace_of_jobs_generates_their_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 from bakery.recipe import type_names
 from bakery.recipe.models import Builders, Recipe, Workspace
 from bakery.recipe.models.base import Model
-from bakery.resolve.defaults import DEFAULTS
 
 PATH = "docs/recipe.md"
 """The path of the reference in the repository."""
@@ -112,7 +111,7 @@ def _section(model: type[Model], path: str, title: str) -> Iterator[str]:
     yield "| Key | Type | Default | Description |\n|---|---|---|---|\n"
     fields = type_names.keys(model)
     for key, field in fields.items():
-        yield _row(key, field, _join(path, key), model.descriptions().get(key, ""))
+        yield _row(key, field, model.descriptions().get(key, ""))
     for key, field in fields.items():
         inner = type_names.model_of(field.annotation)
         if inner is not None:
@@ -123,19 +122,22 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _row(key: str, field: FieldInfo, path: str, text: str) -> str:
+def _row(key: str, field: FieldInfo, text: str) -> str:
     meaning = _markdown(" ".join(text.split()))
     examples = ", ".join(_code(_toml(example)) for example in field.examples or ())
     if examples:
         meaning += f" Example{'s' if len(field.examples or ()) > 1 else ''}: {examples}"
-    cells = (_code(key), type_names.describe(field.annotation), _default(field, path), meaning)
+    cells = (_code(key), type_names.describe(field), _default(field), meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def _default(field: FieldInfo, path: str) -> str:
+def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    value = DEFAULTS.get(path)
+    value = field.default
+    if isinstance(value, Model):
+        # Its short form; empty for a table whose keys have defaults of their own.
+        value = next((getattr(value, name) for name in value.model_fields_set), None)
     return "" if value is None else _code(_toml(value))
 
 

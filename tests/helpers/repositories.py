@@ -15,7 +15,13 @@ def git(folder: Path, *words: str, at: int = 0) -> str:
         **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         **({f"GIT_{who}_DATE": f"@{at} +0100" for who in ("AUTHOR", "COMMITTER")} if at else {}),
     }
-    done = subprocess.run(["git", "-c", "init.defaultBranch=main", "-C", folder, *words], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", "-c", "init.defaultBranch=main", "-C", folder, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.strip()
 
 

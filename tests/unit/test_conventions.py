@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from bakery.recipe import type_names
+from bakery.recipe.models import Recipe
+from bakery.recipe.models.base import Model
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("toolchains/programs/", "bakery_iree/programs/", "release/programs/")
 """Programs that run inside images or on other machines: they print and exit."""
@@ -122,3 +126,58 @@ def test_slow_imports_are_postponed() -> None:
         if name.startswith(("cli/", "emit/", "resolve/", "plan/")):
             top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
             assert not {module.split(".")[0] for module in imported(top)} & HEAVY, name
+
+
+def keys(model: type[Model], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted path of every key of a recipe."""
+    for key, field in type_names.keys(model).items():
+        yield prefix + key
+        if inner := type_names.model_of(field.annotation):
+            yield from keys(inner, f"{prefix}{key}.")
+
+
+PATHS = frozenset(path for path in keys(Recipe) if "." in path)
+ENDS = frozenset(f".{path.partition('.')[2]}" for path in PATHS)
+DISPLAYS = ("place", "origins.get")
+"""Methods that say where a recipe sets a value."""
+
+
+def reads_by_path(tree: ast.AST) -> list[str]:
+    """Return what reads a setting by its dotted path: ``settings.text("wheel.abi3")``, ``values["wheel.abi3"]``."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            path = node.args[0]
+        elif isinstance(node, ast.Subscript):
+            path = node.slice
+        else:
+            continue
+        # f"{table}.network" is a path, too.
+        text = path.values[-1] if isinstance(path, ast.JoinedStr) and path.values else path
+        value = text.value if isinstance(text, ast.Constant) else None
+        known = value in (PATHS if path is text else ENDS)
+        if known and not ast.unparse(node).partition("(")[0].endswith(DISPLAYS):
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_no_setting_is_read_by_its_path() -> None:
+    """Settings are the models of the recipe. Only `init`, which writes recipes, has keys as texts."""
+    found = {name: reads_by_path(tree) for name, tree in trees().items() if not name.startswith("init/")}
+    assert {name: reads for name, reads in found.items() if reads} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ('settings.text("wheel.abi3")', True),
+        ('plan.settings["builder.base.image"]', True),
+        ('settings.flag(f"{table}.network")', True),
+        ('case.place("wheel.repair.plat")', False),
+        ('plan.origins.get("source.path", ("", ""))', False),
+        ('seconds_of(text, "cache.expected-build")', False),
+        ("settings.recipe.wheel.abi3", False),
+    ],
+)
+def test_a_read_by_path_is_found(text: str, is_read: bool) -> None:
+    assert bool(reads_by_path(ast.parse(text))) is is_read

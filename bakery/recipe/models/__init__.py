@@ -1,6 +1,6 @@
-"""Pydantic models of a recipe. ``None`` means that a field is not set.
+"""Pydantic models of a recipe: its keys, their types, defaults and descriptions, all on the field.
 
-The JSON schema and docs/recipe.md are generated from these models. Defaults belong in ``resolve/defaults.py``.
+The JSON schema and docs/recipe.md are generated from these models.
 """
 
 from bakery.recipe.models.builder import Base, Builder

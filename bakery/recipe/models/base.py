@@ -1,4 +1,4 @@
-"""The base class of all models: frozen, no unknown keys, kebab-case in files, ``None`` for fields that are not set."""
+"""The base class of all models: frozen, no unknown keys, kebab-case in files, and defaults on the fields."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Model(BaseModel):
     """Base class of every part of a recipe.
 
     Files use keys in kebab-case (``system-packages``); Python code uses field names (``system_packages``).
-    A field that is not set is ``None``; `bakery.resolve.defaults` has its default.
+    A field that a recipe does not set has its default; ``None`` stands for no value.
     """
 
     model_config = ConfigDict(

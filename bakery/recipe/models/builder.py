@@ -70,7 +70,7 @@ class Base(Model):
 
     short_form: ClassVar[str | None] = "string"
 
-    provider: str | None = Field(default=None, examples=["manylinux_2_28", "debian", "image"])
+    provider: str = Field(default="debian", examples=["manylinux_2_28", "debian", "image"])
     """The name of the base. ``image`` if ``image`` is set."""
     image: ImageText | None = Field(default=None, examples=["quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"])
     """The name of any image, as ``docker pull`` takes it. ``${NAME}`` is replaced by the variable's value. In manylinux images, ``/opt/python``,
@@ -105,7 +105,7 @@ class Base(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Base:
-        has_name = (self.provider or "debian") not in ("debian", "image")
+        has_name = self.provider not in ("debian", "image")
         if self.digest and not (self.image or has_name):
             raise invalid("digest belongs to an image; name the image, too", 'add image = "…", or remove digest')
         if self.registry and not has_name:
@@ -116,7 +116,7 @@ class Base(Model):
             raise invalid(
                 f"digest names one image, and with {reference[0]} the name may be several; remove one of the two"
             )
-        if self.image and self.provider not in (None, "image"):
+        if self.image and "provider" in self.model_fields_set and self.provider != "image":
             raise invalid(
                 f"provider {self.provider!r} takes no image; remove one of the two",
                 'write base = { image = "…" }, or remove image',
@@ -137,7 +137,7 @@ class BeforeBuild(Model):
     command: Text = Field(examples=["sh scripts/vendor.sh"])
     """The shell command to run in ``/src``, a copy of the project's source, with the tools and the ``environment`` of
     the builder. What it writes there and what it installs is there when the wheel is built."""
-    network: StrictBool | None = None
+    network: StrictBool = False
     """Allow the command to use the network. Off by default. The command never gets secrets or the password of the
     package index."""
 
@@ -157,9 +157,9 @@ class BeforeBuild(Model):
 class Builder(Model):
     """The image that compiles: a base image, a toolkit, and everything else that the build needs."""
 
-    base: Base | None = None
+    base: Base = Base()
     """The base image of the builder."""
-    toolkit: str | None = Field(default=None, examples=["none", "cuda", "wheels", "clang", "image", "repository"])
+    toolkit: str = Field(default="none", examples=["none", "cuda", "wheels", "clang", "image", "repository"])
     """Where the CUDA compiler and libraries come from. ``cuda`` selects the toolkit that has the requested CUDA
     release: ``debian``, ``clang`` or ``wheels``."""
     cuda_repository: RepositoryUrl | None = Field(
@@ -170,24 +170,24 @@ class Builder(Model):
     cuda_repository_key: Fingerprint | None = Field(default=None, examples=["610C7B14E068A878070DA4E99CD0A493D42D0685"])
     """The fingerprint (40 digits) of the key that signs the repository. By default, the keys whose fingerprints NVIDIA
     published are accepted: those for Debian 12, Ubuntu, and RHEL 8 and 9."""
-    components: tuple[ComponentText, ...] | None = Field(default=None, examples=[["cublas", "cusolver", "cudnn==9.*"]])
+    components: tuple[ComponentText, ...] = Field(default=(), examples=[["cublas", "cusolver", "cudnn==9.*"]])
     """CUDA libraries to compile and link with, from NVIDIA's wheels. Their versions are those of the CUDA release.
     Libraries with their own releases (cudnn, nccl) have the version that torch pins for that CUDA release, or the one
     given here."""
-    framework: str | None = Field(default=None, examples=["torch", "jax"])
+    framework: str = Field(default="", examples=["torch", "jax"])
     """The framework that the extension is built for. A variable or an axis sets its release (``TORCH_VERSION``,
     ``JAX_VERSION``). Build and test use exactly this release; the wheel's metadata requires the releases that the wheel
     works with."""
-    requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
+    requirements: tuple[RequirementText, ...] = Field(default=(), examples=[["cmake>=3.26", "ninja"]])
     """Python packages to install for the build, in addition to the project's ``[build-system] requires``."""
-    allow_direct: tuple[ProjectName, ...] | None = Field(default=None, examples=[["my-build-tool"]])
+    allow_direct: tuple[ProjectName, ...] = Field(default=(), examples=[["my-build-tool"]])
     """Python packages that may be required by URL (``name @ https://…``, ``name @ git+https://…``) in this recipe, in
     the project's ``pyproject.toml``, or in the metadata of a dependency. URLs of other packages are refused. Source
     distributions and repositories are built without network and without secrets."""
-    system_packages: tuple[SystemPackage, ...] | None = None
+    system_packages: tuple[SystemPackage, ...] = ()
     """Packages to install with the package manager of the base image."""
-    environment: dict[EnvironmentName, Line] | None = Field(
-        default=None, examples=[{"CMAKE_CUDA_ARCHITECTURES": "${CUDA_ARCHS}"}]
+    environment: dict[EnvironmentName, Line] = Field(
+        default={}, examples=[{"CMAKE_CUDA_ARCHITECTURES": "${CUDA_ARCHS}"}]
     )
     """Environment variables of the compile step. ``${NAME}`` is replaced by the variable's value."""
     rust: RustVersion | None = Field(default=None, examples=["auto", "1.85"])
@@ -198,11 +198,11 @@ class Builder(Model):
     ``RUSTUP_DIST_SERVER`` in ``environment``."""
     before_build: BeforeBuild | None = None
     """A command to run before the wheel is built."""
-    cross: StrictBool | None = None
+    cross: StrictBool = False
     """Compile on the platform of the machine that builds, with Debian's cross compiler if the cell has another
     platform. Supports C and C++ on base ``debian``. If false, and always for tests, a platform that no node has is
     emulated."""
-    compiler_cache: StrictBool | Literal["ccache", "sccache"] | None = None
+    compiler_cache: StrictBool | Literal["ccache", "sccache"] = True
     """Keep what compilers made when the source changes. ``ccache`` caches C, C++ and nvcc. ``sccache`` is ccache for C and
     C++, and sccache for rustc and nvcc: it caches each architecture of a CUDA file on its own, and fails with CUDA 13.3
     and newer. ``true`` is ``ccache``, with sccache for rustc if ``rust`` is set."""
@@ -216,7 +216,7 @@ class Builder(Model):
     set, and ``NVCC_THREADS`` is set to 1. Variables that ``environment`` sets are not changed."""
     jobs: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
     """A fixed number of parallel compiler processes, if all machines are alike."""
-    network: StrictBool | None = None
+    network: StrictBool = False
     """Allow the compile step to use the network. Off by default; list what it needs in ``requirements`` instead."""
 
     @classmethod
@@ -233,7 +233,7 @@ class Builder(Model):
             raise invalid("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
         if self.cuda_repository_key and not self.cuda_repository:
             raise invalid("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
-        if self.toolkit == "image" and not (self.base and (self.base.image or parse(self.base.provider or "").cuda)):
+        if self.toolkit == "image" and not (self.base.image or parse(self.base.provider).cuda):
             raise invalid(
                 "toolkit 'image' is the CUDA of the base image; name one that has it",
                 'base = "manylinux_2_28_cuda12_9", or base = { image = "…" }',

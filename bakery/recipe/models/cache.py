@@ -19,7 +19,7 @@ class GhaCache(Model):
     timeout: DurationText | None = Field(default=None, examples=["20m"])
     """Time limit of one import or export, including retries when the server is busy. BuildKit's default is 10
     minutes."""
-    limit: SizeText | None = Field(default=None, examples=["10 GB"])
+    limit: SizeText = Field(default="10 GB", examples=["10 GB"])
     """The cache size that GitHub allows for the repository. Above it, GitHub removes the entries that were used
     least."""
 
@@ -35,7 +35,7 @@ class S3Cache(Model):
     """A prefix for the names of all objects."""
     endpoint: _Endpoint | None = Field(default=None, examples=["https://s3.example"])
     """The URL of the server, if it is not Amazon's."""
-    path_style: StrictBool | None = None
+    path_style: StrictBool = False
     """Put the name of the bucket into the path of URLs instead of the host name."""
 
 
@@ -46,22 +46,22 @@ class Cache(Model):
     used only with ``--allow cache=PLACE``: whoever can write to a layer cache decides what your steps produce.
     """
 
-    backend: names.CacheBackend | None = None
+    backend: names.CacheBackend = names.CacheBackend.NONE
     """Where layers are kept; the default of the bake variable ``CACHE``. ``none`` uses no layer cache. ``inline`` keeps
     the cache in the image, so it is for recipes that build an image."""
-    ref: Line | None = Field(default=None, examples=["registry.example/team/cache"])
+    ref: Line = Field(default="", examples=["registry.example/team/cache"])
     """For ``registry``, the repository that holds the caches; each scope is a tag. For ``inline``, the repository that
     images are pushed to."""
-    directory: WorkflowLine | None = None
+    directory: WorkflowLine = ".bakery/cache"
     """For ``local``, the folder that holds the caches, with one subfolder for each scope."""
-    branch: Line | None = Field(default=None, examples=["feature/faster"])
+    branch: Line = Field(default="", examples=["feature/faster"])
     """The current branch, if it is not the default branch. It writes to its own scopes and reads both. Not needed for
     ``gha``, where GitHub separates branches. In CI, set ``BAKERY_CACHE_BRANCH`` instead."""
-    read_only: StrictBool | None = None
+    read_only: StrictBool = False
     """Read the cache but never write to it. In CI, set ``BAKERY_CACHE_READ_ONLY=true`` for pull requests."""
-    mode: Literal["min", "max"] | None = None
+    mode: Literal["min", "max"] = "max"
     """``max`` keeps the layers of all stages, ``min`` only those of the result."""
-    ignore_error: StrictBool | None = None
+    ignore_error: StrictBool = True
     """Do not fail the build if the cache cannot be written. The problem is reported in both cases."""
     compression: Literal["gzip", "zstd", "estargz", "uncompressed"] | None = None
     """For ``registry`` and ``local``, the compression of layers. BuildKit's default is gzip."""
@@ -70,7 +70,7 @@ class Cache(Model):
     expected_build: DurationText | None = Field(default=None, examples=["50m"])
     """Your estimate of the time that the longest cell takes, from its start to its last layer. If the write permission
     of the cache expires earlier (backend ``gha``), the build is refused."""
-    gha: GhaCache | None = None
+    gha: GhaCache = GhaCache()
     """Settings of backend ``gha``."""
     s3: S3Cache | None = None
     """Settings of backend ``s3``."""

@@ -46,21 +46,19 @@ class Ci(Model):
     table.
     """
 
-    branches: _Refs | None = Field(default=None, examples=[["main", "release/*"]])
+    branches: _Refs = Field(default=("main",), examples=[["main", "release/*"]])
     """Branches whose pushes are built, in GitHub's filter syntax. Pull requests are always built."""
-    tags: _Refs | None = Field(default=None, examples=[["v*"]])
+    tags: _Refs = Field(default=("v*",), examples=[["v*"]])
     """Tags that are releases, in GitHub's filter syntax. The wheels of a release are published."""
-    runners: dict[WorkflowLine, WorkflowLine] | None = Field(
-        default=None, examples=[{"linux/arm64": "ubuntu-24.04-arm"}]
-    )
+    runners: dict[WorkflowLine, WorkflowLine] = Field(default={}, examples=[{"linux/arm64": "ubuntu-24.04-arm"}])
     """The runner label of each platform. By default, GitHub's runner of the same architecture, without emulation:
     ``ubuntu-24.04``, ``ubuntu-24.04-arm``, ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``."""
     gpu_runner: WorkflowLine | None = Field(default=None, examples=["gpu-t4"])
     """The label of a Linux runner with an NVIDIA GPU. A job on it tests the wheels on the GPU, and nothing is attested or
     published before it passed. Needs ``test.gpu = true``."""
-    max_jobs: Annotated[int, Field(ge=1, le=256, strict=True)] | None = None
+    max_jobs: Annotated[int, Field(ge=1, le=256, strict=True)] = 256
     """The maximum number of jobs for the cells. Cells that share a compile stay in one job."""
-    timeout: Annotated[int, Field(ge=30, le=7200, strict=True)] | None = None
+    timeout: Annotated[int, Field(ge=30, le=7200, strict=True)] = 350
     """The time limit of a job, in minutes. Bakery stops 15 minutes earlier, so that a rerun can continue with the
     finished wheels."""
     install: (
@@ -80,23 +78,23 @@ class Ci(Model):
     free_disk: StrictBool | None = None
     """Remove preinstalled files that no build uses from GitHub's runners. By default, only if the estimated size of the
     layers requires it."""
-    attest: StrictBool | None = None
+    attest: StrictBool = True
     """Attest the build provenance of the wheels, except in pull requests."""
     publish: WorkflowLine | None = Field(default=None, examples=["pypi"])
     """The GitHub environment for trusted publishing. Releases upload the wheels without a local version to the package
     index."""
     publish_url: WorkflowLine | None = Field(default=None, examples=["https://test.pypi.org/legacy/"])
     """The upload URL of the package index, if it is not PyPI."""
-    github_release: StrictBool | None = None
+    github_release: StrictBool = False
     """Attach all wheels to the GitHub release of the tag, which is created if there is none. Files are never replaced."""
-    pages: StrictBool | None = None
+    pages: StrictBool = False
     """Keep a static package index on GitHub Pages. Each release adds its wheels with a local version, or all its wheels
     if none has one."""
 
     @field_validator("runners")
     @classmethod
-    def _known_platforms(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        unknown = [platform for platform in value or () if platform not in names.MACHINES]
+    def _known_platforms(cls, value: dict[str, str]) -> dict[str, str]:
+        unknown = [platform for platform in value if platform not in names.MACHINES]
         if unknown:
             raise invalid(
                 f"expected {' or '.join(names.MACHINES)}", got=", ".join(map(repr, unknown)), quotes_value=True
@@ -105,5 +103,5 @@ class Ci(Model):
 
     @field_validator("branches", "tags")
     @classmethod
-    def _distinct(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if value is None else distinct(value)
+    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return distinct(value)

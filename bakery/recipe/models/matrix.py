@@ -85,17 +85,15 @@ class Matrix(Model):
     ``cuda = ["12.8.0", "13.0.2"]`` sets ``CUDA_VERSION`` to one of these values in each cell.
     """
 
-    python: Pythons | None = Field(default=None, examples=[["3.11", "3.13"]])
+    python: Pythons = Field(default=("3.11",), examples=[["3.11", "3.13"]])
     """The Python versions to build for."""
-    axes: dict[FreeAxis, Values] | None = Field(default=None, examples=[{"cuda": ["12.8.0", "13.0.2"]}])
+    axes: dict[FreeAxis, Values] = Field(default={}, examples=[{"cuda": ["12.8.0", "13.0.2"]}])
     """Other axes. In a file, write them directly under ``[matrix]``."""
-    exclude: tuple[dict[AxisName, Line], ...] | None = Field(
-        default=None, examples=[[{"python": "3.9", "cuda": "13.*"}]]
-    )
+    exclude: tuple[dict[AxisName, Line], ...] = Field(default=(), examples=[[{"python": "3.9", "cuda": "13.*"}]])
     """Combinations to leave out. Values are globs; all globs of an entry must match."""
-    include: tuple[dict[AxisName, Line], ...] | None = None
+    include: tuple[dict[AxisName, Line], ...] = ()
     """Combinations to add. If an entry omits an axis, the first value of the axis is used."""
-    overrides: tuple[Override, ...] | None = None
+    overrides: tuple[Override, ...] = ()
     """Values of variables for some cells."""
 
     @model_validator(mode="before")

@@ -32,15 +32,15 @@ from bakery.recipe.models.wheel import Wheel
 class Output(Model):
     """Where finished wheels are published."""
 
-    directory: WorkflowLine | None = None
+    directory: WorkflowLine = "dist"
     """The folder for wheels that passed the audit, relative to the project."""
 
     @field_validator("directory")
     @classmethod
-    def _inside(cls, value: str | None) -> str | None:
-        if value is not None and (not value or value.startswith(("~", "-")) or ".." in value.split("/")):
+    def _inside(cls, value: str) -> str:
+        if not value or value.startswith(("~", "-")) or ".." in value.split("/"):
             raise invalid("expected a folder, such as 'dist'", "name a folder below the project, or an absolute path")
-        for part in (value or "").split("/"):
+        for part in value.split("/"):
             no_device(part)
         return value
 
@@ -53,9 +53,9 @@ class Macos(Model):
 
     minimum: _Release | None = Field(default=None, examples=["11.0"])
     """The oldest macOS that the wheels support (``MACOSX_DEPLOYMENT_TARGET``). By default, cibuildwheel decides."""
-    before_all: Line | None = Field(default=None, examples=["brew install libomp"])
+    before_all: Line = Field(default="", examples=["brew install libomp"])
     """A shell command that prepares the machine, run once for each wheel. It replaces ``builder.system-packages``."""
-    environment: dict[EnvironmentName, Line] | None = None
+    environment: dict[EnvironmentName, Line] = Field(default={})
     """Environment variables of the build, added to ``builder.environment``. They take precedence over it."""
     test_command: Line | None = None
     """The test command on macOS. It replaces ``test.command``."""
@@ -64,9 +64,9 @@ class Macos(Model):
 class Windows(Model):
     """Settings for Windows, where cibuildwheel builds directly on the machine."""
 
-    before_all: Line | None = Field(default=None, examples=["choco install -y ninja"])
+    before_all: Line = Field(default="", examples=["choco install -y ninja"])
     """A command that prepares the machine, run once for each wheel. It replaces ``builder.system-packages``."""
-    environment: dict[EnvironmentName, Line] | None = None
+    environment: dict[EnvironmentName, Line] = Field(default={})
     """Environment variables of the build, added to ``builder.environment``. They take precedence over it."""
     test_command: Line | None = Field(default=None, examples=['python -c "import pkg"'])
     """The test command on Windows. It replaces ``test.command``. ``cmd.exe`` runs it, so use double quotes only."""
@@ -82,35 +82,35 @@ class Recipe(Model):
     """The name of the recipe, used for generated files, stages and images."""
     description: Line | None = None
     """A description in one line."""
-    source: Source | None = None
+    source: Source = Source(path=".")
     """The source of the project."""
-    platforms: Platforms | None = Field(default=None, examples=[["linux/amd64", "linux/arm64"]])
+    platforms: Platforms = Field(default=("linux/amd64",), examples=[["linux/amd64", "linux/arm64"]])
     """The platforms to build for, as Docker writes them. Linux platforms are built in containers. cibuildwheel builds
     ``macos/…`` and ``windows/…`` on a machine of that platform. ``["${BUILD_PLATFORM}"]`` takes the platforms from a
     variable."""
-    variables: dict[VariableName, Variable] | None = None
+    variables: dict[VariableName, Variable] = Field(default={})
     """Variables, which ``--set NAME=VALUE`` can change."""
-    matrix: Matrix | None = None
+    matrix: Matrix = Matrix()
     """The axes whose combinations are the cells."""
-    builder: Builder | None = None
+    builder: Builder = Builder()
     """The image that wheels are built in."""
     native: Native | None = None
     """A step that compiles code once for all Pythons."""
-    wheel: Wheel | None = None
+    wheel: Wheel = Wheel()
     """How the wheel is built, repaired and named."""
-    test: Test | None = None
+    test: Test = Test()
     """How the wheel is tested in a clean base image."""
     image: Image | None = None
     """Build an image with tools instead of wheels."""
-    secrets: dict[SecretName, Secret] | None = None
+    secrets: dict[SecretName, Secret] = Field(default={})
     """Secrets for the steps of the build."""
-    macos: Macos | None = None
+    macos: Macos = Macos()
     """Settings for macOS."""
-    windows: Windows | None = None
+    windows: Windows = Windows()
     """Settings for Windows."""
-    cache: Cache | None = None
+    cache: Cache = Cache()
     """The layer cache."""
-    output: Output | None = None
+    output: Output = Output()
     """Where finished wheels are published."""
     ci: Ci | None = None
     """The GitHub Actions workflow. Without this table, no workflow is generated."""

@@ -59,14 +59,14 @@ class Source(Model):
     """The branch, tag or commit of ``git``. Required with ``git``, so that the recipe is unambiguous."""
     sdist: str | None = Field(default=None, examples=["ujson==5.12.0"])
     """``NAME==VERSION``: build from the source distribution of this release, from the configured package index."""
-    ignore: IgnorePatterns | None = Field(default=None, examples=[["data", "**/*.bin", "!data/small.bin"]])
+    ignore: IgnorePatterns = Field(default=(), examples=[["data", "**/*.bin", "!data/small.bin"]])
     """Files of ``path`` to leave out of the build context, as ``.dockerignore`` patterns relative to ``path``.
     Repositories (``.git``) and output folders are always left out. Results and caches are, too, unless an exception
     (``!wheels``) brings them back. The project's own ``.dockerignore`` is not read."""
-    accept: IgnorePatterns | None = Field(default=None, examples=[["tests/keys/*.pem"]])
+    accept: IgnorePatterns = Field(default=(), examples=[["tests/keys/*.pem"]])
     """Files that look like secrets but are harmless, as patterns like those of ``ignore``. They cause no warning, and may
     be in the wheel even if git ignores them, as files that the build makes."""
-    expected_size: SizeText | None = Field(default=None, examples=["2 GB"])
+    expected_size: SizeText = Field(default="500 MB", examples=["2 GB"])
     """The size of the build context above which a build shows a warning."""
 
     @model_validator(mode="before")
@@ -129,7 +129,8 @@ class Source(Model):
                 "expected a ref with git: a branch, a tag or a commit",
                 'write source = "git+URL@REF", or add ref = "…"',
             )
-        if not self.path and any((self.ignore, self.accept, self.expected_size)):
+        of_path = self.model_fields_set & {"ignore", "accept", "expected_size"}
+        if not self.path and any(getattr(self, name) for name in of_path):
             raise invalid(
                 "ignore, accept and expected-size belong to a path; remove them", "a fetched source comes without them"
             )

@@ -38,23 +38,23 @@ SourcePath = Annotated[Line, AfterValidator(_inside)]
 class Test(Model):
     """The test target. It loads all shared objects of the wheel, then imports modules, then runs the command."""
 
-    requirements: tuple[RequirementText, ...] | None = Field(
-        default=None, examples=[["pytest", "cuda-toolkit[cudart]==${CUDA_VERSION}"]]
+    requirements: tuple[RequirementText, ...] = Field(
+        default=(), examples=[["pytest", "cuda-toolkit[cudart]==${CUDA_VERSION}"]]
     )
     """Python packages to install for the test, in addition to those that the wheel requires."""
-    imports: tuple[ModuleName, ...] | None = None
+    imports: tuple[ModuleName, ...] = ()
     """Modules to import from the installed wheel. A stub replaces the GPU driver."""
     command: Line | None = Field(default=None, examples=["pytest tests"])
     """A shell command. It runs in a folder that contains only ``files``, without a GPU driver and without the stub."""
-    files: tuple[SourcePath, ...] | None = Field(default=None, examples=[["tests"]])
+    files: tuple[SourcePath, ...] = Field(default=(), examples=[["tests"]])
     """Files and folders of the source to copy for the command."""
-    network: StrictBool | None = None
+    network: StrictBool = False
     """Allow the command to use the network. Off by default; list what it needs in ``requirements`` and ``files``
     instead."""
-    gpu: StrictBool | None = None
+    gpu: StrictBool = False
     """The command needs a GPU. It does not run in the bake, but with ``wheel-bakery gpu-test`` on a machine that has one.
     The bake still loads the shared objects and imports the modules."""
-    load_shared_objects: StrictBool | None = None
+    load_shared_objects: StrictBool = True
     """Load all shared objects and resolve all their symbols. This finds errors that an import alone does not find."""
 
 
@@ -78,13 +78,13 @@ class Native(Model):
     """The shell command to run in ``/src``; it must write its result to ``/native``."""
     into: SourcePath = Field(examples=["src/pkg/lib"])
     """The folder of the source that the result is copied to before a wheel is built; the project must package it."""
-    requirements: tuple[RequirementText, ...] | None = Field(default=None, examples=[["cmake>=3.26", "ninja"]])
+    requirements: tuple[RequirementText, ...] = Field(default=(), examples=[["cmake>=3.26", "ninja"]])
     """Python packages with programs that the command calls. They run on any Python of the base image."""
-    system_packages: tuple[SystemPackage, ...] | None = None
+    system_packages: tuple[SystemPackage, ...] = ()
     """Packages to install with the package manager of the base image."""
-    environment: dict[EnvironmentName, Line] | None = Field(default=None, examples=[{"CUDAARCHS": "${CUDA_ARCHS}"}])
+    environment: dict[EnvironmentName, Line] = Field(default={}, examples=[{"CUDAARCHS": "${CUDA_ARCHS}"}])
     """Environment variables of the command. ``builder.environment`` does not apply to it."""
-    network: StrictBool | None = None
+    network: StrictBool = False
     """Allow the command to use the network. Off by default; list what it needs in ``requirements`` instead."""
 
     @field_validator("command")
@@ -98,7 +98,7 @@ class Native(Model):
 
     @model_validator(mode="after")
     def _one_for_all_pythons(self) -> Native:
-        texts = (self.command, *(self.requirements or ()), *(self.environment or {}).values())
+        texts = (self.command, *self.requirements, *self.environment.values())
         if any(name == _PYTHON for text in texts for name in REFERENCE.findall(text)):
             raise invalid(
                 f"expected no ${{{_PYTHON}}}: the native step serves every Python",
@@ -114,9 +114,9 @@ class Image(Model):
         examples=[["iree-base-compiler==${IREE_VERSION}"]]
     )
     """Python packages to install. Each is checked against its hash from the lock file or the package index."""
-    system_packages: tuple[SystemPackage, ...] | None = None
+    system_packages: tuple[SystemPackage, ...] = ()
     """Packages to install with the package manager of the base image."""
-    programs: dict[ProgramName, SourcePath] | None = Field(default=None, examples=[{"ptxas": "nvidia/cu13/bin/ptxas"}])
+    programs: dict[ProgramName, SourcePath] = Field(default={}, examples=[{"ptxas": "nvidia/cu13/bin/ptxas"}])
     """Programs inside packages that pip does not put on ``PATH``: name → path below ``site-packages``."""
 
 

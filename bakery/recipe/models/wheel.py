@@ -54,14 +54,14 @@ class Repair(Model):
 
     short_form: ClassVar[str | None] = "boolean"
 
-    enabled: StrictBool | None = None
+    enabled: StrictBool = True
     """Run auditwheel."""
-    exclude: tuple[SonameGlob, ...] | None = Field(default=None, examples=[["libcudart.so.*", "libcuda.so.*"]])
+    exclude: tuple[SonameGlob, ...] = Field(default=(), examples=[["libcudart.so.*", "libcuda.so.*"]])
     """Libraries that auditwheel must not bundle, because the user's machine provides them. Globs, because the sonames
     of CUDA's libraries change with its major version."""
-    strip: StrictBool | None = None
+    strip: StrictBool = False
     """Strip symbols. The wheel is smaller, and its bytes are the same in every build."""
-    plat: _Plat | None = Field(default=None, examples=["auto", "manylinux_2_28"])
+    plat: _Plat = Field(default="auto", examples=["auto", "manylinux_2_28"])
     """The platform tag of the wheel. ``auto`` uses ``AUDITWHEEL_PLAT`` of the base image, or the lowest tag that fits
     if the image does not set it."""
 
@@ -74,7 +74,7 @@ class Repair(Model):
 class Naming(Model):
     """The name of the finished wheel. Parts that are not set stay as the project built them."""
 
-    clean: StrictBool | None = None
+    clean: StrictBool = False
     """Remove the local version label that the project sets."""
     local: _Local | None = Field(default=None, examples=["cu128"])
     """The local version label (``+cu128``). For private indexes only: public indexes refuse local versions."""
@@ -111,8 +111,8 @@ class Variants(Model):
     label: _VariantLabel | None = Field(default=None, examples=["cu${CUDA_TAG}"])
     """The label at the end of the file name. By default, it names the properties. A wheel that fits every machine always
     has the label ``null``."""
-    properties: dict[_Property, Line | tuple[Line, ...]] | None = Field(
-        default=None, examples=[{"nvidia :: cuda_version_lower_bound": "12.8"}, {"x86_64 :: level": "v3"}]
+    properties: dict[_Property, Line | tuple[Line, ...]] = Field(
+        default={}, examples=[{"nvidia :: cuda_version_lower_bound": "12.8"}, {"x86_64 :: level": "v3"}]
     )
     """Values of properties, in place of those that the audit reads in the wheel. They can only demand more of a machine:
     a value that the wheel does not prove is refused. An empty text leaves the property to the audit."""
@@ -121,10 +121,10 @@ class Variants(Model):
 class Wheel(Model):
     """The wheel target: how the wheel is built, repaired and named."""
 
-    frontend: names.Frontend | None = None
+    frontend: names.Frontend = names.Frontend.BUILD
     """The build frontend, which calls the build backend: pypa/build or uv."""
-    config_settings: dict[Line, Line | tuple[Line, ...]] | None = Field(
-        default=None, examples=[{"cmake.build-type": "Release"}, {"setup-args": ["-Dblas=none", "-Dtests=false"]}]
+    config_settings: dict[Line, Line | tuple[Line, ...]] = Field(
+        default={}, examples=[{"cmake.build-type": "Release"}, {"setup-args": ["-Dblas=none", "-Dtests=false"]}]
     )
     """Config settings for the build backend, each a text or a list. ``${NAME}`` is replaced by the variable's value."""
     abi3: PythonVersion | None = Field(default=None, examples=["3.12"])
@@ -132,7 +132,7 @@ class Wheel(Model):
     Pythons that are not free-threaded: it is built with the lowest of them in the matrix, and tested with each. The audit
     refuses any other wheel. Without this key, each Python builds its own wheel, and two different ones with one name are
     an error."""
-    py3: StrictBool | None = None
+    py3: StrictBool = False
     """The project's wheel is for every Python 3 (``py3-none-PLATFORM``), as that of a library which ctypes or cffi loads.
     One wheel then serves all Pythons of the matrix: it is built with the lowest, and tested with each. The audit refuses
     a wheel that does not install on all of them."""
@@ -140,12 +140,12 @@ class Wheel(Model):
     """The oldest torch that the project's wheel supports with torch's stable ABI. Cells that differ only in torch share
     one wheel: it is built with the oldest of them in the matrix, tested with each, and requires ``torch>=`` this
     release. The audit refuses a wheel that uses anything else of torch. Needs ``builder.framework = "torch"``."""
-    repair: Repair | None = None
+    repair: Repair = Repair()
     """How auditwheel repairs the wheel."""
-    naming: Naming | None = None
+    naming: Naming = Naming()
     """The name of the finished wheel."""
-    also_named: tuple[Naming, ...] | None = Field(
-        default=None, examples=[[{"local": "cu${CUDA_TAG}torch${TORCH_MINOR}", "index": "private"}]]
+    also_named: tuple[Naming, ...] = Field(
+        default=(), examples=[[{"local": "cu${CUDA_TAG}torch${TORCH_MINOR}", "index": "private"}]]
     )
     """Further names for the same build. Each name is a separate wheel; only names and versions differ."""
     max_size: SizeText | None = Field(default=None, examples=["300 MB"])
@@ -154,9 +154,9 @@ class Wheel(Model):
     max_project_size: SizeText | None = Field(default=None, examples=["40 GB"])
     """The space that the package index gives all releases of this project. ``wheel-bakery verify`` and ``plan --size``
     refuse a release that alone takes more. PyPI's default limit is 10 GiB; it applies to wheels for a public index."""
-    variants: Variants | None = None
+    variants: Variants = Variants()
     """The labels and properties of wheel variants."""
-    requires: tuple[RequirementText, ...] | None = Field(default=None, examples=[["torch>=2.11"]])
+    requires: tuple[RequirementText, ...] = Field(default=(), examples=[["torch>=2.11"]])
     """Requirements (``Requires-Dist``) in the metadata of the wheel. They replace the project's own requirements of the
     same distributions. A framework adds its requirement, unless its distribution is listed here."""
 

@@ -93,7 +93,7 @@ class Case:
     secrets: tuple[str, ...] = ()
     project: Project | None = None
     before_build: str = ""
-    given: frozenset[str] = frozenset()
+    given: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def place(self, path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -13,6 +13,7 @@ from importlib.resources import files
 from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter
 
+from bakery.plan.build_facts import Packages, Written
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.resolve.rules.case import cases
@@ -75,30 +76,21 @@ class Recipe:
 
     Attributes:
         manager: the package manager of the base, ``apk``, ``apt`` or ``dnf``; empty if it is unknown.
-        settings: dotted path → its value, as in `Plan`.
+        written: what the recipe lists.
         name: a missing module of this name is the project's own.
     """
 
     manager: str = ""
-    settings: Mapping[str, object] = field(default_factory=dict)
+    written: Written = field(default_factory=Written)
     name: str = ""
 
-    def has(self, path: str) -> bool:
-        """Whether the recipe sets the value at a dotted path to something."""
-        return self.settings.get(path) not in (None, "", "none", (), {}, False)
+    def packages(self, table: str) -> Packages:
+        """Return the packages that a table lists."""
+        return self.written.packages.get(table, Packages())
 
-    def entries(self, path: str) -> tuple[str, ...]:
-        """Return the list at a dotted path."""
-        value = self.settings.get(path)
-        return tuple(map(str, value)) if isinstance(value, tuple) else ()
-
-    def line(self, path: str, entry: str) -> str:
-        """Return the line that adds an entry to a list; empty if the list has it."""
-        entries = self.entries(path)
-        if entry in entries:
-            return ""
-        name = _name(entry)
-        return f"{path} = {json.dumps([*(item for item in entries if _name(item) != name), entry])}"
+    def require(self, table: str, requirement: str) -> str:
+        """Return the line that adds a requirement to a table; empty if the table has it."""
+        return _added(f"{table}.requirements", self.packages(table).requirements, requirement)
 
 
 def of_cell(plan: Plan, cell: Cell) -> Recipe:
@@ -107,7 +99,7 @@ def of_cell(plan: Plan, cell: Cell) -> Recipe:
     image = f"{'debian' if case.suite else ''} {case.manylinux.base if case.manylinux else ''} "
     image = (image + (case.image.text if case.image else "")).lower()
     manager = next((name for name, pattern in _SYSTEMS.items() if pattern.search(image)), "")
-    return Recipe(manager, plan.settings, plan.recipe)
+    return Recipe(manager, plan.facts.written, plan.recipe)
 
 
 def advice(lines: Iterable[str], step: str, recipe: Recipe) -> str:
@@ -132,7 +124,7 @@ def _table(step: str) -> str:
 
 def _advice(message: Message, found: Mapping[str, str], table: str, recipe: Recipe) -> str:
     if message.advice:
-        return "" if recipe.has(message.unless) else message.advice
+        return "" if message.unless in recipe.written.uses else message.advice
     if row := next((row for row in facts.standard_headers() if found["header"] in row.names), None):
         return _standard_header(found["header"], row)
     what = message.what.format_map(found) or found["header"] or found["name"]
@@ -158,8 +150,8 @@ def _standard_header(header: str, row: StandardHeaders) -> str:
 
 def _line(found: Mapping[str, str], table: str, recipe: Recipe) -> str:
     if found["component"]:
-        toolkit = "" if recipe.has("builder.toolkit") else 'builder.toolkit = "cuda", '
-        line = recipe.line("builder.components", found["component"])
+        toolkit = "" if "toolkit" in recipe.written.uses else 'builder.toolkit = "cuda", '
+        line = _added("builder.components", recipe.written.components, found["component"])
         return toolkit + line if line else ""
     if found["module"]:
         return _module_line(found, table, recipe)
@@ -170,18 +162,19 @@ def _line(found: Mapping[str, str], table: str, recipe: Recipe) -> str:
         return _package_line(package, table, recipe)
     # A version is one of a Python package.
     requirement = package.requirement if package else name.lower() if floor else ""
-    return recipe.line(f"{table}.requirements", requirement + floor) if requirement else _unknown(header, table)
+    return recipe.require(table, requirement + floor) if requirement else _unknown(header, table)
 
 
 def _package_line(package: Package, table: str, recipe: Recipe) -> str:
     path, names = f"{table}.system-packages", {"apt": package.apt, "dnf": package.dnf}
+    listed = recipe.packages(table).system_packages
     if table == "test":
         return "a test has the programs of its base and of test.requirements"
     if recipe.manager in names:
-        return recipe.line(path, names[recipe.manager])
+        return _added(path, listed, names[recipe.manager])
     if recipe.manager:
         return f"add Alpine's package with it to {path}"
-    if set(names.values()).intersection(recipe.entries(path)):
+    if set(names.values()).intersection(listed):
         return ""
     return f'{path} = ["{package.apt}"] (Debian) or ["{package.dnf}"] (Red Hat)'
 
@@ -196,11 +189,19 @@ def _unknown(header: str, table: str) -> str:
 
 def _module_line(found: Mapping[str, str], table: str, recipe: Recipe) -> str:
     root = canonicalize_name(found["module"].partition(".")[0])
-    imports = (item.partition(".")[0] for item in recipe.entries("test.imports"))
+    imports = (item.partition(".")[0] for item in recipe.written.imports)
     if root in (canonicalize_name(recipe.name), *map(canonicalize_name, imports)):
         return ""
     distribution = _file().distributions.get(root, root)
-    return recipe.line(f"{table}.requirements", distribution + (f">={found['version']}" if found["version"] else ""))
+    return recipe.require(table, distribution + (f">={found['version']}" if found["version"] else ""))
+
+
+def _added(path: str, entries: Sequence[str], entry: str) -> str:
+    """Return the line that adds an entry to a list; empty if the list has it."""
+    if entry in entries:
+        return ""
+    name = _name(entry)
+    return f"{path} = {json.dumps([*(item for item in entries if _name(item) != name), entry])}"
 
 
 def _name(entry: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import cast
 from urllib.parse import quote
 
 from bakery import __version__
@@ -68,8 +67,8 @@ def definition(
 
 def _before_build(plan: Plan) -> dict[str, Json]:
     """Return the recipe's command before the build, which may have changed the source."""
-    command, network = (plan.settings.get(f"builder.before-build.{key}") for key in ("command", "network"))
-    return {"beforeBuild": {"command": str(command), "network": bool(network)}} if command else {}
+    command = plan.facts.before_build
+    return {"beforeBuild": {"command": command, "network": "before-build" in plan.network}} if command else {}
 
 
 def statement(
@@ -101,17 +100,8 @@ def statement(
 
 def settings(plan: Plan, cell: Cell) -> tuple[str, ...]:
     """Return values of ``--set`` that give the same plan: all that was set, and the time from git."""
-    values_set: dict[str, str] = {}
-    for path in plan.given:
-        section, _, name = path.partition(".")
-        value = plan.origins[path][0]
-        if section == "variables":
-            values_set[name] = value
-        elif section == "matrix":
-            values_set[axis_variable(name)] = cell.axes[name]
-        elif path == "platforms":
-            values_set["*.platform"] = ",".join(map(str, cast("tuple[object, ...]", plan.settings[path])))
-    carried = {axis_variable(axis) for axis in cell.axes}
+    carried = {axis_variable(axis): value for axis, value in cell.axes.items()}
+    values_set = {name: carried.get(name, value) for name, value in plan.given.items()}
     values = plan.values()
     values_set |= {
         f"wheel-{cell.id}.args.{name}": value

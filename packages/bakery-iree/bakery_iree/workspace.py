@@ -17,7 +17,7 @@ from bakery.recipe.problems import Problem, describe, recipe_error, shorten
 from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_file import read
 from bakery.recipe.toml_positions import line_of
-from bakery.resolve.plan_options import workflow_alone
+from bakery.resolve.plan_options import workflow_settings
 from bakery.runs.buildx.entitlements import Grants
 from bakery_iree.emit import PATH, module_workflow
 from bakery_iree.job.load import load
@@ -98,4 +98,4 @@ def workflow_files(folder: Path, repository: Repository) -> dict[str, str]:
         made.append(JobFile(file, resolve(loaded, root=folder)))
     published = ("publish", "publish_url", "pages", "compiler_cache", "github_release", "gpu_runner")
     silent = jobs.ci.model_copy(update=dict.fromkeys(published))
-    return {repository.named(PATH): module_workflow(made, workflow_alone(silent), image_name, repository)}
+    return {repository.named(PATH): module_workflow(made, workflow_settings(silent), image_name, repository)}

@@ -26,7 +26,7 @@ def plan(name: str = "demo", *, values: int = 2, native: bool = False, abi3: str
         matrix=Matrix(python=PYTHONS, axes={"flavour": tuple(f"v{number}" for number in range(values))}),
         builder=Builder(environment={"FLAVOUR": "${FLAVOUR}"}),
         native=Native(command="make", into="lib", environment={"FLAVOUR": "${FLAVOUR}"}) if native else None,
-        wheel=Wheel(abi3=abi3) if abi3 else None,
+        wheel=Wheel(abi3=abi3),
     )
     return plans.planned(recipe, Path("/nowhere"))
 

@@ -17,10 +17,8 @@ import re2
 import recipe_page
 
 from bakery.cli import json_schema
-from bakery.recipe import files, load, type_names
-from bakery.recipe.models import Recipe
+from bakery.recipe import files, load
 from bakery.recipe.toml_file import parse
-from bakery.resolve.defaults import DEFAULTS
 
 ROOT = Path(__file__).parents[3]
 BAD = ROOT / "tests/golden/bad_recipes"
@@ -163,11 +161,6 @@ def test_pyproject_files_are_checked_in_their_table() -> None:
         check.validate({"project": {"name": "a"}, "tool": {"bakery": tomllib.loads(text), "other": 1}})
     for file in REFUSED:
         assert not check.is_valid({"tool": {"bakery": tomllib.loads(file.read_text(encoding="utf-8"))}}), file.stem
-
-
-def test_every_default_is_that_of_a_key() -> None:
-    for path in DEFAULTS:
-        assert type_names.at(Recipe, path.split(".")) is not None, path
 
 
 def test_every_key_is_described() -> None:

@@ -11,8 +11,7 @@ import pytest
 from bakery.core.errors import PlanError, UsageError
 from bakery.emit.bakefile import bakefile
 from bakery.recipe.load import Loaded, from_python, load
-from bakery.recipe.models import Recipe, Variable
-from bakery.resolve.defaults import DEFAULTS
+from bakery.recipe.models import Recipe, Source, Variable
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 from bakery.resolve.settings import Settings, decide
@@ -54,15 +53,15 @@ def values(settings: Settings) -> dict[str, str]:
 
 def test_defaults_then_the_recipe(loaded: Loaded) -> None:
     settings = decide(loaded, {}, {}, None)
-    assert settings.text("wheel.frontend") == DEFAULTS["wheel.frontend"]
+    assert settings.recipe.wheel.frontend == "build"
     assert settings.origins["wheel.frontend"] == ("build", "default")
-    assert settings.text("cache.mode") == "min"
+    assert settings.recipe.cache.mode == "min"
     assert settings.origins["cache.mode"] == ("min", "bakery.toml:20")
     assert settings.origins["platforms"] == ("[linux/arm64]", "bakery.toml:2")
     assert settings.origins["variables.CUDA_VERSION"] == ("13.0.3", "bakery.toml:5")
     assert settings.origins["matrix.torch"] == ("[2.7.1, 2.8.0]", "bakery.toml:10")
-    assert settings.texts("wheel.repair.exclude") == ("libcuda.so.*",)
-    assert settings.mapping("builder.environment") == {"A": "${LEVEL}"}
+    assert settings.recipe.wheel.repair.exclude == ("libcuda.so.*",)
+    assert settings.recipe.builder.environment == {"A": "${LEVEL}"}
     assert settings.axes == {"python": ("3.11", "3.13"), "torch": ("2.7.1", "2.8.0"), "platform": ("linux/arm64",)}
 
 
@@ -71,7 +70,7 @@ def test_the_environment_above_the_recipe(loaded: Loaded) -> None:
     settings = decide(loaded, environ, {}, None)
     assert values(settings)["LEVEL"] == "3"
     assert settings.origins["variables.LEVEL"] == ("3", "BAKERY_LEVEL")
-    assert settings.text("cache.backend") == values(settings)["CACHE"] == "gha"
+    assert settings.recipe.cache.backend == values(settings)["CACHE"] == "gha"
     assert settings.origins["cache.backend"] == ("gha", "BAKERY_CACHE")
     assert settings.axes["torch"] == ("2.9",)
     assert settings.origins["matrix.torch"] == ("[2.9]", "BAKERY_TORCH_VERSION")
@@ -90,10 +89,17 @@ def test_the_command_line_above_the_environment(loaded: Loaded) -> None:
     assert settings.origins["platforms"] == ("[linux/amd64]", "--set")
 
 
-def test_every_setting_has_an_origin(loaded: Loaded) -> None:
-    settings = decide(loaded, {}, {}, None)
-    assert set(DEFAULTS) <= set(settings.origins)
-    assert list(settings.origins) == sorted(settings.origins)
+def test_every_default_has_an_origin(loaded: Loaded) -> None:
+    origins = decide(loaded, {}, {}, None).origins
+    assert origins["source.path"] == (".", "default")
+    assert origins["native.network"] == ("False", "default")
+    assert origins["cache.gha.limit"] == ("10 GB", "default")
+    assert list(origins) == sorted(origins)
+
+
+def test_another_source_has_no_default(tmp_path: Path) -> None:
+    source = Source(git="https://example.com/a.git", ref="v1")
+    assert "source.path" not in decide(from_python(Recipe(name="x", source=source), tmp_path), {}, {}, None).origins
 
 
 def test_a_recipe_made_in_python_has_origins(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ WHEEL = PublishedWheel(Path("/p/dist/demo-1.0-py3-none-any.whl"), "ab", 1500)
 
 def planned(root: Path, *, abi3: bool = False, job_memory: str | None = None) -> Plan:
     (root / "pyproject.toml").write_text('[build-system]\nrequires = []\n[project]\nname = "demo"\n')
-    recipe = Recipe(name="demo", matrix=Matrix(python=("3.11", "3.13")), wheel=Wheel(abi3="3.11") if abi3 else None)
+    recipe = Recipe(name="demo", matrix=Matrix(python=("3.11", "3.13")), wheel=Wheel(abi3="3.11" if abi3 else None))
     plan = resolve(from_python(recipe, root))
     return replace(plan, facts=replace(plan.facts, job_memory=int(job_memory or 0) * 10**6))
 

@@ -37,15 +37,15 @@ def planned(root: Path, *sets: str, base: str = "", environ: dict[str, str] | No
     (root / "pyproject.toml").write_text('[build-system]\nrequires = []\n[project]\nname = "demo"\n')
     image, _, digest = base.partition("@")
     builder = Builder(
-        base=Base(image=image, digest=digest or None) if base else None,
-        environment={"FLAG": "${FLAG}"} if environ else None,
+        base=Base(image=image, digest=digest or None) if base else Base(),
+        environment={"FLAG": "${FLAG}"} if environ else {},
     )
     recipe = Recipe(
         name="demo",
         matrix=Matrix(python=("3.11", "3.13")),
         builder=builder,
-        source=Source(git="https://example.org/demo.git", ref=ref) if ref else None,
-        variables={"FLAG": "1"} if environ else None,
+        source=Source(git="https://example.org/demo.git", ref=ref) if ref else Source(path="."),
+        variables={"FLAG": "1"} if environ else {},
     )
     return resolve(from_python(recipe, root), parse_set_options(sets), environ or {})
 
