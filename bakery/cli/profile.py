@@ -41,11 +41,12 @@ def profile(
     from bakery.runs.profile_summary import advice, summary
     from bakery.runs.profile_summary import trace as chrome_trace
 
-    times, run, older = times_of(*builder_of(cell, recipe))
+    root, plan, builder = builder_of(cell, recipe)
+    times, run, older = times_of(root, plan, builder)
     if older or not times.commands:
         say(f"the compile steps were cached; times are those of {run.name}" if older else "the run compiled nothing")
     used = summary(times)
-    helps = advice(times, used, beside(run, times))
+    helps = advice(times, used, beside(run, times), plan.facts.limits)
     if trace is not None:
         from json import dumps
 

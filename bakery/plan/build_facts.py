@@ -9,6 +9,26 @@ from bakery.plan.values import Value
 
 
 @dataclass(frozen=True, slots=True)
+class JobLimits:
+    """The limits of parallel compilers: ``memory`` bytes of one, 0 if unknown; the recipe's number of ``jobs``, 0 for none."""
+
+    memory: int = 0
+    jobs: int = 0
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words before a command that compiles; none without limits."""
+        return ("with-jobs", f"{self.memory // 10**6}MB", str(self.jobs or "auto")) if self.memory or self.jobs else ()
+
+    def needed(self, cores: int, memory: int) -> int:
+        """Return the bytes that a cell's compilers need, as ``with-jobs`` counts them inside the container.
+
+        ``memory``: bytes that the engine may use.
+        """
+        return self.memory and self.memory * (self.jobs or max(1, min(cores, memory // self.memory)))
+
+
+@dataclass(frozen=True, slots=True)
 class Packages:
     """The packages that a table of the recipe lists, as it writes them."""
 
@@ -46,9 +66,7 @@ class BuildFacts:
         compilers: CUDA major, or an empty text for the only toolkit → the program that compiles CUDA.
         before_build: the shell command that changes the builder; empty for none.
         picks_host: a toolkit installs a host compiler that its release supports.
-        limits_jobs: the number of parallel compilers is limited.
-        job_memory: bytes that one compiler needs; 0 if unknown.
-        jobs: the number of parallel compilers that the recipe names; 0 for none.
+        limits: those of parallel compilers.
         test_command: the shell command of the test; empty for none.
         test_files: the files that the test gets, relative to the source.
         test_requirements: the Python packages of the test.
@@ -63,9 +81,7 @@ class BuildFacts:
     compilers: Mapping[str, str] = field(default_factory=dict)
     before_build: str = ""
     picks_host: bool = False
-    limits_jobs: bool = False
-    job_memory: int = 0
-    jobs: int = 0
+    limits: JobLimits = field(default_factory=JobLimits)
     test_command: str = ""
     test_files: tuple[str, ...] = ()
     test_requirements: tuple[Value, ...] = ()

@@ -93,6 +93,11 @@ class Plan:
     lock: str = "bakery.lock"
     max_project_mb: int = 0
 
+    def place(self, path: str) -> str:
+        """Return where the recipe sets a value, and its dotted path, for messages: ``bakery.toml:7: test.files``."""
+        _, where = self.origins.get(path, ("", ""))
+        return f"{where}: {path}" if where not in ("", "default") else path
+
     @property
     def crosses(self) -> bool:
         """Whether the compiling stages run on the platform of the builder."""

@@ -9,7 +9,7 @@ from bakery.plan.dockerfile import Arg, Command, Run, Stage
 from bakery.recipe.models import Recipe
 from bakery.resolve.naming import required_texts, tested_framework
 from bakery.resolve.references import parse_all, parse_table
-from bakery.resolve.stage_inputs import Parts, job_memory
+from bakery.resolve.stage_inputs import Parts, job_limits
 
 _COMPILING = ("compile", "native")
 """The stages that compile. A native step compiles the code, so its environment takes precedence."""
@@ -24,7 +24,6 @@ def build_facts(parts: Parts, stages: Sequence[Stage]) -> BuildFacts:
     steps = [step for name in _COMPILING if name in by_name for step in by_name[name].steps]
     commands = [item for step in steps if isinstance(step, Run) for item in step.commands if isinstance(item, Command)]
     programs = [(toolkit.majors, "nvcc" if toolkit.nvcc else "clang++") for toolkit in parts.toolkits]
-    memory, jobs = job_memory(builder), builder.jobs or 0
     return BuildFacts(
         requirements=(*framework, *(word for table in tables if table for word in parse_all(table.requirements))),
         packages=tuple(name for table in tables if table for name in table.system_packages),
@@ -36,9 +35,7 @@ def build_facts(parts: Parts, stages: Sequence[Stage]) -> BuildFacts:
         },
         before_build=builder.before_build.command if builder.before_build else "",
         picks_host=any(toolkit.nvcc for toolkit in parts.toolkits),
-        limits_jobs=bool(memory or jobs),
-        job_memory=memory,
-        jobs=jobs,
+        limits=job_limits(builder),
         test_command=recipe.test.command or "",
         test_files=recipe.test.files,
         test_requirements=parse_all(

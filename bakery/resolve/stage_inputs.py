@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
 from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, TARGET_ARCH, WHEEL_PYTHON, Phase, size_mb
+from bakery.plan.build_facts import JobLimits
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
@@ -202,10 +203,7 @@ def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
     """Return the words before a command that compiles: cross compilers, ccache, and the limit of parallel jobs."""
     cached = literals("with-cross") if settings.recipe.builder.cross else ()
     cached += literals("with-ccache") if settings.recipe.builder.compiler_cache else ()
-    builder = settings.recipe.builder
-    if not (builder.job_memory or builder.jobs):
-        return cached
-    return (*cached, *literals("with-jobs", f"{job_memory(builder) // 10**6}MB", str(builder.jobs or "auto")))
+    return (*cached, *literals(*job_limits(settings.recipe.builder).words))
 
 
 def compile_step(  # noqa: PLR0913
@@ -272,9 +270,9 @@ def compilers_take_slots(parts: Parts) -> bool:
     return settings.recipe.builder.compiler_cache and not (parts.toolkits or settings.recipe.builder.rust)
 
 
-def job_memory(builder: Builder) -> int:
-    """Return the bytes that one compiler needs; 0 if the recipe does not set it."""
-    return size_mb(builder.job_memory) * 10**6 if builder.job_memory else 0
+def job_limits(builder: Builder) -> JobLimits:
+    """Return the limits of parallel compilers."""
+    return JobLimits(size_mb(builder.job_memory) * 10**6 if builder.job_memory else 0, builder.jobs or 0)
 
 
 def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:

@@ -11,6 +11,7 @@ from bakery.core.names import CacheBackend
 from bakery.engine.client import Engine, exports
 from bakery.engine.discover import find
 from bakery.engine.host import memory
+from bakery.plan.build_facts import JobLimits
 from bakery.plan.model import Plan
 from bakery.resolve.rules.caching import Host
 from bakery.runs.buildx import gha_cache_env
@@ -18,7 +19,7 @@ from bakery.runs.buildx import gha_cache_env
 
 def building_host(plan: Plan, builder: str | None, environ: Mapping[str, str]) -> Host:
     """Return the facts that rules for this plan need; others are not queried. ``builder``: as ``--builder`` names it."""
-    backend, limited = plan.cache.backend, plan.facts.limits_jobs
+    backend, limited = plan.cache.backend, plan.facts.limits != JobLimits()
     if backend is CacheBackend.NONE and not limited:
         return Host()
     end = gha_cache_env.expiry(environ)

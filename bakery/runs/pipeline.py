@@ -39,7 +39,7 @@ from bakery.runs.records.recorder import Recorder
 from bakery.runs.run_folders import run_folder, state_folder
 from bakery.runs.run_options import Options
 from bakery.runs.run_report import RunReport
-from bakery.runs.schedule_items import schedule_items
+from bakery.runs.schedule_items import USABLE, schedule_items
 from bakery.runs.scheduler import Item, Limits, Schedule, Seat
 from bakery.runs.secrets.read import private_files, read_secrets
 from bakery.runs.selection import kept_report, select_cells, unchanged_tasks
@@ -253,9 +253,6 @@ def _show_emulation(context: BakeContext) -> None:
         context.say(f"{context.plan.recipe}: {name}: {way}")
 
 
-USABLE = 0.85
-"""The share of an engine's memory that compilers may use; ``with-jobs`` and ``slot.py`` have the same."""
-
 _MORE = 2
 """Cells that run besides as many as there are cores, if their compilers share slots."""
 
@@ -310,7 +307,7 @@ def _schedule(context: BakeContext) -> Schedule:
     if len(tasks) < 2:
         return Schedule([Item(name) for name in tasks], Limits(1, 0, options.retries, context.keeps_going))
     info = context.engine.info
-    memory = round(info.memory * USABLE / 1e6)
+    memory = round(info.memory * USABLE)
     # Cells that share slots may be more: while one resolves, links or repairs, the others compile.
     parallel = options.parallel or info.cpus + (_MORE if context.plan.shares_slots else 0)
     limits = Limits(parallel, memory, options.retries, context.keeps_going)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from bakery.plan.build_facts import JobLimits
 from bakery.plan.values import Json
 from bakery.runs.cell_profile import CellProfile, Command, StepTime
 
-_DEFAULT_MB = 200
+_DEFAULT_BYTES = 200 * 10**6
 """What slot.py expects of a file that it never compiled."""
 
 _WORTH_S = 5.0
@@ -93,7 +94,7 @@ def device_seconds(profile: CellProfile) -> dict[str, float]:
     return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
-def advice(profile: CellProfile, used: Summary, others: Sequence[CellProfile]) -> list[str]:
+def advice(profile: CellProfile, used: Summary, others: Sequence[CellProfile], limits: JobLimits) -> list[str]:
     """Return what would make the build of a cell faster; ``others`` are the cells of the same run."""
     lines = []
     name, seconds = max(used.alone.items(), key=lambda item: item[1], default=("", 0.0))
@@ -102,7 +103,7 @@ def advice(profile: CellProfile, used: Summary, others: Sequence[CellProfile]) -
             f"{name} ran alone for {seconds:.0f} s of {used.wall:.0f} s: split the file, so that other cores have work"
         )
     largest = max(used.commands, key=lambda command: command.mb, default=None)
-    if largest and largest.mb > _DEFAULT_MB:
+    if largest and largest.mb * 10**6 > (limits.memory or _DEFAULT_BYTES):
         lines.append(
             f'{largest.name} takes {largest.mb} MB: builder.job-memory = "{largest.mb}MB" reserves that for files that '
             "were never compiled here"

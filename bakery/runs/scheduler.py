@@ -44,7 +44,7 @@ class Item:
 
     Attributes:
         after: the item that must pass first; empty for none.
-        memory: its peak memory in MB; 0 if unknown.
+        memory: its peak memory in bytes; 0 if unknown.
         group: items of a group share slow stages.
         cached: its steps are expected in the engine's build cache, so it counts in no limit. After a lost try it does.
     """
@@ -72,7 +72,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a run: ``memory`` in MB for all parallel items, 0 for no limit; retries of transient failures."""
+    """The limits of a run: ``memory`` in bytes for all parallel items, 0 for no limit; retries of transient failures."""
 
     parallel: int = 1
     memory: int = 0
@@ -236,14 +236,3 @@ class Schedule:
 def delay(tries: int) -> float:
     """Return the seconds to wait after try number ``tries`` (from 1)."""
     return float(min(FIRST_DELAY_S * 3 ** (tries - 1), LONGEST_DELAY_S))
-
-
-def needed(job_memory: int, jobs: int, cores: int, memory: int) -> int:
-    """Return the MB that a cell's compilers need, as ``with-jobs`` counts them inside the container.
-
-    ``job_memory``: MB of one compiler, 0 if unknown; ``jobs``: parallel compilers, 0 for as many as cores and memory
-    allow; ``memory``: MB that the engine may use.
-    """
-    if not job_memory:
-        return 0
-    return job_memory * (jobs or max(1, min(cores, memory // job_memory)))

@@ -64,10 +64,9 @@ def _refuse_link(context: Path, path: str, plan: Plan) -> None:
     """Raise PlanError if a link is on the way to a path: BuildKit, patterns, records and git each follow it differently."""
     link, target = first_link(context, path)
     if link:
-        _, where = plan.origins.get("source.path", ("", ""))
         inside = posixpath.relpath(target, posixpath.dirname(plan.source_file) or ".")
         raise PlanError(
-            f"{f'{where}: ' if where else ''}source.path: {link!r} is a link; the source folder is {target!r}",
+            f"{plan.place('source.path')}: {link!r} is a link; the source folder is {target!r}",
             hint="the link leads out of the project: move the recipe to the source"
             if leaves(target)
             else f"the recipe is not in a folder of its own: name {target!r} without links"

@@ -18,7 +18,6 @@ from bakery.core.image_names import ImageName, parse
 from bakery.core.names import DERIVED, TESTED_TORCH, axis_variable, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
-from bakery.plan.options import Cibuildwheel
 from bakery.plan.values import Ref, Value
 from bakery.resolve.rules.caching import CacheUse, Host, cache_use
 from bakery.resolve.rules.project import Project
@@ -39,6 +38,7 @@ class Case:
     """Cells that are the same to every rule.
 
     Attributes:
+        plan: the plan, for what is the same in all cells.
         cells: their ids.
         python: as ``3.13t``.
         image: the base image; None if the plan has none.
@@ -47,25 +47,17 @@ class Case:
         environment: the environment of the compile step and, with precedence, of the native step.
         settings: options of the build backend.
         required: the Python packages that the recipe requires, as it writes them.
-        packages: the system packages that the recipe names.
         needs: (name, version) of the releases that come from the package index.
         toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
         arguments: all build arguments, and the values derived from them.
-        picks_host: the toolkit installs a host compiler that its release supports.
         public_names: the local version of each naming for a public index; an empty text for none.
-        job_memory: bytes that one compiler needs; 0 if unknown.
-        jobs: the number of parallel compilers in the recipe; 0 for none.
         test_command: the test command on the cell's system; empty for none.
-        several_names: one build gives wheels of several names.
         unnamed_axes: the axes in which other cells differ whose wheels have the same name.
         pythons: those of the platform's cells that build wheels of their own.
-        secrets: the names of the recipe's secrets.
         project: the facts about the source; None if rules about it do not apply.
-        before_build: the command before the build; empty for none.
-        given: the dotted paths that the environment or the command line set.
-        origins: dotted path → (value, where the recipe sets it), for messages.
     """
 
+    plan: Plan
     cells: tuple[str, ...]
     python: str
     platform: str
@@ -75,31 +67,16 @@ class Case:
     environment: Mapping[str, str]
     settings: Mapping[str, str]
     required: tuple[str, ...]
-    packages: tuple[str, ...]
     needs: tuple[tuple[str, str], ...]
     toolkit: str
     arguments: Mapping[str, str]
     cache: CacheUse
     public_names: tuple[str, ...] = ()
-    picks_host: bool = False
-    job_memory: int = 0
-    jobs: int = 0
     host: Host = field(default_factory=Host)
-    cibuildwheel: Cibuildwheel = field(default_factory=Cibuildwheel)
     test_command: str = ""
-    several_names: bool = False
     unnamed_axes: tuple[str, ...] = ()
     pythons: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
     project: Project | None = None
-    before_build: str = ""
-    given: Mapping[str, str] = field(default_factory=dict)
-    origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-    def place(self, path: str) -> str:
-        """Return where the recipe sets a value, and its dotted path: ``bakery.toml:7: test.files``."""
-        where = self.origins.get(path, ("", "default"))[1]
-        return path if where == "default" else f"{where}: {path}"
 
     @cached_property
     def cuda(self) -> str:
@@ -244,6 +221,7 @@ class _Reader:
         declared = {name: arguments[name] for name in facts.declared if name in arguments}
         environment = {name: _text(value, arguments) for name, value in facts.environment}
         return Case(
+            plan=self._plan,
             cells=tuple(item.id for item in cells),
             python=cell.axes["python"],
             platform=cell.platform,
@@ -253,30 +231,20 @@ class _Reader:
             environment={**declared, **environment},
             settings={name: _text(value, arguments) for name, value in facts.config_settings},
             required=tuple(_text(word, arguments) for word in facts.requirements),
-            packages=facts.packages,
             needs=tuple((need.name, need.version) for need in cell.needs),
-            picks_host=facts.picks_host,
             toolkit=facts.compilers.get(
                 arguments.get("CUDA_VERSION", "").partition(".")[0], facts.compilers.get("", "")
             ),
             arguments=arguments,
             public_names=tuple(_text(naming.local, arguments) for naming in audit.namings if naming.index == "public"),
-            job_memory=facts.job_memory,
-            jobs=facts.jobs,
             host=self._host,
             cache=self._cache,
-            cibuildwheel=self._plan.cibuildwheel,
             test_command=_text(
                 self._plan.cibuildwheel.test_command.get(cell.platform.partition("/")[0], ()), arguments
             ),
-            several_names=len(audit.namings) > 1,
             unnamed_axes=self._unnamed.get(cell.id, ()),
             pythons=self._pythons.get(cell.platform, ()),
-            secrets=tuple(item.name for item in self._plan.secrets),
             project=self._project,
-            before_build=facts.before_build,
-            given=self._plan.given,
-            origins=self._plan.origins,
         )
 
 

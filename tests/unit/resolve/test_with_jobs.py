@@ -16,6 +16,7 @@ from bakery.plan.values import literal
 from bakery.recipe.load import load
 from bakery.recipe.models import Builder
 from bakery.resolve.plan import resolve
+from bakery.runs.schedule_items import USABLE
 
 SCRIPT = Path(__file__).parents[3] / "bakery/toolchains/programs/with-jobs"
 CORES = len(os.sched_getaffinity(0))
@@ -30,6 +31,11 @@ def told(memory: str, jobs: str, environment: Mapping[str, str] | None = None) -
         command, env={"PATH": os.environ["PATH"], **(environment or {})}, capture_output=True, text=True, check=True
     )
     return done.stdout.split()
+
+
+def test_programs_use_the_share_that_the_schedule_counts_with() -> None:
+    assert f"free * {round(USABLE * 100)} / 100 / memory" in SCRIPT.read_text()
+    assert f"\nUSABLE = {USABLE}\n" in SCRIPT.with_name("slot.py").read_text()
 
 
 @pytest.mark.parametrize(

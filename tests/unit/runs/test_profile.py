@@ -19,6 +19,7 @@ from rich.console import Console
 
 from bakery.cli.tables.profile import render
 from bakery.core.errors import UsageError
+from bakery.plan.build_facts import JobLimits
 from bakery.runs.buildx.progress import LogLines, Progress
 from bakery.runs.buildx.rawjson import MAX_TIMED
 from bakery.runs.cell_profile import CellProfile, Command, StepTime, beside, find, read, save
@@ -93,7 +94,7 @@ def test_the_phases_of_nvcc_are_added_up(tmp_path: Path, capsys: pytest.CaptureF
         ("", "nvcc (driver)"): 0.001,
     }
     assert device_seconds(profile) == {"sm_90a": 6.0, "sm_80": 3.75}
-    (line,) = advice(profile, summary(profile), [])
+    (line,) = advice(profile, summary(profile), [], JobLimits())
     assert "each architecture adds to it (sm_90a 6 s, sm_80 4 s)" in line
 
 
@@ -204,17 +205,20 @@ def test_idle_cores_lone_and_waiting_commands(tmp_path: Path) -> None:
     assert (used.wall, used.busy, used.idle) == pytest.approx((8, 10, 6), abs=0.01)
     assert used.alone == pytest.approx({"g++/src/long.cpp": 6}, abs=0.01)
     assert {item.name: round(seconds) for item, seconds in used.waited.items()} == {"g++/src/short.cpp": 1}
-    lines = advice(profile, used, beside(tmp_path / "run", profile))
+    lines = advice(profile, used, beside(tmp_path / "run", profile), JobLimits())
     assert [line.split(" ")[0] for line in lines] == ["g++/src/long.cpp", "g++/src/long.cpp", "2"]
     assert 'builder.job-memory = "900MB"' in lines[1]
     assert "native step" in lines[2]
+    # The recipe reserves that much already.
+    lines = advice(profile, used, beside(tmp_path / "run", profile), JobLimits(memory=900 * 10**6))
+    assert not any("job-memory" in line for line in lines)
     # Little to gain: no advice.
-    assert advice(profile, summary(kept(tmp_path / "quick", timed("compile", 1, 2, "a.cpp"))), []) == []
+    assert advice(profile, summary(kept(tmp_path / "quick", timed("compile", 1, 2, "a.cpp"))), [], JobLimits()) == []
 
 
 def test_device_code_is_named(tmp_path: Path) -> None:
     profile = kept(tmp_path, timed("ninja", 0, 15, "csrc/kernel.cuda.o") + timed("ninja", 0, 16, "csrc/kernel.cu.o"))
-    assert any("device code takes 16 s of 31 s" in line for line in advice(profile, summary(profile), []))
+    assert any("device code takes 16 s of 31 s" in line for line in advice(profile, summary(profile), [], JobLimits()))
 
 
 def test_a_chrome_trace_has_rows_without_overlap(tmp_path: Path) -> None:

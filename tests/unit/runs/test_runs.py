@@ -11,7 +11,7 @@ from bakery.cli.tables.run import markdown
 from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
 from bakery.plan.model import Plan
 from bakery.recipe.load import from_python
-from bakery.recipe.models import Matrix, Recipe, Wheel
+from bakery.recipe.models import Builder, Matrix, Recipe, Wheel
 from bakery.resolve.plan import resolve
 from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome, Failure
 from bakery.runs.cell_tasks import cell_keys, cell_tasks, publish_groups
@@ -26,8 +26,7 @@ WHEEL = PublishedWheel(Path("/p/dist/demo-1.0-py3-none-any.whl"), "ab", 1500)
 def planned(root: Path, *, abi3: bool = False, job_memory: str | None = None) -> Plan:
     (root / "pyproject.toml").write_text('[build-system]\nrequires = []\n[project]\nname = "demo"\n')
     recipe = Recipe(name="demo", matrix=Matrix(python=("3.11", "3.13")), wheel=Wheel(abi3="3.11" if abi3 else None))
-    plan = resolve(from_python(recipe, root))
-    return replace(plan, facts=replace(plan.facts, job_memory=int(job_memory or 0) * 10**6))
+    return resolve(from_python(recipe.model_copy(update={"builder": Builder(job_memory=job_memory)}), root))
 
 
 def bake_failure(cell: str, error: str = "exit code: 1") -> CellFailure:
@@ -162,17 +161,18 @@ def test_work_is_by_cell_and_shared_wheels_belong_together(tmp_path: Path) -> No
     assert publish_groups(chosen) == {"cp311": ("cp311", "cp313"), "cp313": ("cp311", "cp313")}
     first, second = schedule_items(plan, chosen.values(), 8, 16000, {"cp313": 700})
     assert (first.after, second.after) == ("", "cp311")
-    assert (first.memory, second.memory) == (0, 700)
+    assert (first.memory, second.memory) == (0, 700_000_000)
     assert first.group == second.group
     tests = cell_tasks(plan.select(("test",)))
     assert [item.after for item in schedule_items(plan, tests.values(), 8, 16000, {})] == ["", ""]
 
 
-@pytest.mark.parametrize(("shares_slots", "memory"), [(False, 8000), (True, 2000)])
+@pytest.mark.parametrize(("shares_slots", "memory"), [(False, 8000_000_000), (True, 2000_000_000)])
 def test_memory_that_a_recipe_declares_wins(tmp_path: Path, shares_slots: bool, memory: int) -> None:
-    plan = replace(planned(tmp_path, job_memory="2000"), shares_slots=shares_slots)
+    plan = replace(planned(tmp_path, job_memory="2 GB"), shares_slots=shares_slots)
     chosen = cell_tasks(plan.select(("wheel",)))
-    assert [item.memory for item in schedule_items(plan, chosen.values(), 4, 16000, {"cp311": 1})] == [memory, memory]
+    items = schedule_items(plan, chosen.values(), 4, 16_000_000_000, {"cp311": 1})
+    assert [item.memory for item in items] == [memory, memory]
 
 
 def test_keys_change_with_what_defines_a_cell_and_nothing_else(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakery.runs.scheduler import Item, Limits, Schedule, Seat, State, Try, delay, needed
+from bakery.plan.build_facts import JobLimits
+from bakery.runs.scheduler import Item, Limits, Schedule, Seat, State, Try, delay
 
 
 def names(items: list[Item]) -> list[str]:
@@ -132,7 +133,7 @@ def test_delays_grow_to_a_bound() -> None:
 def test_memory_of_a_cell_is_that_of_its_compilers(
     job_memory: int, jobs: int, cores: int, memory: int, expected: int
 ) -> None:
-    assert needed(job_memory, jobs, cores, memory) == expected
+    assert JobLimits(job_memory, jobs).needed(cores, memory) == expected
 
 
 ITEMS = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 2), st.booleans()), min_size=1, max_size=12)

@@ -132,12 +132,12 @@ def _centos(case: Case) -> Iterator[str]:
     is_plain = image is not None and ((image.name, image.tag[:1]) == ("centos", "7") or image.tag.endswith("centos7"))
     if image is None or not (is_manylinux or is_plain):
         return
-    if is_plain and (case.packages or _lacks_tools(image)):
-        what = "packages" if case.packages else "missing tools, such as git,"
+    if is_plain and (case.plan.facts.packages or _lacks_tools(image)):
+        what = "packages" if case.plan.facts.packages else "missing tools, such as git,"
         yield f"{image.text}: {what} must be installed, and CentOS 7's repositories are offline since 2024-06-30"
-    if is_manylinux and _SCL in case.packages:
+    if is_manylinux and _SCL in case.plan.facts.packages:
         yield f"{image.text}: the repositories of package {_SCL} are offline since 2024-06-30"
-    versions = {int(match[1]) for item in case.packages if (match := _DEVTOOLSET.match(item))}
+    versions = {int(match[1]) for item in case.plan.facts.packages if (match := _DEVTOOLSET.match(item))}
     if MACHINES[case.platform] == "aarch64" and max(versions, default=0) > 10:
         yield f"{image.text}: devtoolset-{max(versions)} was never released for aarch64"
 
@@ -158,7 +158,7 @@ def _glibc(case: Case) -> Iterator[str]:
     if promised and case.glibc and number(case.glibc) > number(promised):
         base = case.image.text if case.image else "the base"
         yield (
-            f"{case.place('wheel.repair.plat')}: {base} has glibc {case.glibc}, and the wheel promises {case.plat} "
+            f"{case.plan.place('wheel.repair.plat')}: {base} has glibc {case.glibc}, and the wheel promises {case.plat} "
             f"(glibc {promised})"
         )
 
@@ -174,7 +174,7 @@ def _plat_known(case: Case) -> Iterator[str]:
     known = [name for row in policies() for name in row.names]
     if case.plat not in ("", "auto", *known):
         near = [name for name in known if name.startswith(case.plat.partition("_")[0] + "_")]
-        yield f"{case.place('wheel.repair.plat')}: there is no policy {case.plat}; there are {', '.join(near)}"
+        yield f"{case.plan.place('wheel.repair.plat')}: there is no policy {case.plat}; there are {', '.join(near)}"
 
 
 @rule(
@@ -191,7 +191,7 @@ def _plat_libc(case: Case) -> Iterator[str]:
     base_tag = f"musllinux_{release.replace('.', '_')}" if name == "musl" else ""
     if name and promised and (name != promised or (base_tag and case.plat != base_tag)):
         base = case.image.text if case.image else "the base"
-        yield f"{case.place('wheel.repair.plat')}: {base} has {name} {release}, and cannot give a {case.plat} wheel"
+        yield f"{case.plan.place('wheel.repair.plat')}: {base} has {name} {release}, and cannot give a {case.plat} wheel"
 
 
 @rule(

@@ -123,7 +123,9 @@ _CUDA_ELSEWHERE = re.compile(r"cuda|nvcc|nvidia", re.IGNORECASE)
 def _sources(case: Case) -> Iterator[str]:
     place = case.project.build_files.cuda if case.project else ""
     # Another image, a package, a command or a variable of the recipe may bring a compiler.
-    brought = case.before_build or any(map(_CUDA_ELSEWHERE.search, (*case.packages, *case.required, *case.environment)))
+    brought = case.plan.facts.before_build or any(
+        map(_CUDA_ELSEWHERE.search, (*case.plan.facts.packages, *case.required, *case.environment))
+    )
     is_known = case.debian or (case.manylinux and case.image and not case.image.variant)
     if place and is_known and not (case.toolkit or (case.image and case.image.cuda) or brought):
         yield f"{place} compiles CUDA code, and the builder has no compiler for it"

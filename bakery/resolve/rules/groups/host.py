@@ -58,7 +58,7 @@ def _installable(case: Case) -> tuple[int, ...]:
 
     On Debian these are those of its packages and of older releases: what is newer would need a newer C library.
     """
-    if not case.picks_host:
+    if not case.plan.facts.picks_host:
         return ()
     if case.debian:
         older = itertools.takewhile(lambda row: row.name != case.suite, suites())

@@ -19,7 +19,7 @@ _WHEN = "This is checked by `check` and before a build."
 )
 def _project_file(case: Case) -> Iterator[str]:
     if case.project and not case.project.has_build_file:
-        yield f"{case.place('source.path')}: neither pyproject.toml nor setup.py is in {case.project.folder}"
+        yield f"{case.plan.place('source.path')}: neither pyproject.toml nor setup.py is in {case.project.folder}"
 
 
 @rule(
@@ -33,11 +33,11 @@ def _test_files(case: Case) -> Iterator[str]:
     linked = {path: (link, target) for path, link, target in (case.project.linked_files if case.project else ())}
     for path, (link, target) in linked.items():
         # cp copies the link, not what it leads to.
-        yield f"{case.place('test.files')}: {path!r}: {link!r} is a link; write {target!r}"
+        yield f"{case.plan.place('test.files')}: {path!r}: {link!r} is a link; write {target!r}"
     for path in case.project.missing_files if case.project else ():
         if path in linked:
             continue
-        yield f"{case.place('test.files')}: {path!r} is not in the source folder {case.project and case.project.folder}"
+        yield f"{case.plan.place('test.files')}: {path!r} is not in the source folder {case.project and case.project.folder}"
 
 
 @rule(
@@ -68,7 +68,7 @@ def _test_program_unlisted(case: Case) -> Iterator[str]:
 def _programs(case: Case, *, certain: bool) -> Iterator[str]:
     if case.project and case.project.only_these is certain:
         for name in case.project.programs:
-            yield f"{case.place('test.command')}: nothing is known to install {name!r}: it is not in test.requirements"
+            yield f"{case.plan.place('test.command')}: nothing is known to install {name!r}: it is not in test.requirements"
 
 
 @rule(

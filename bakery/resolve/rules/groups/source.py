@@ -107,7 +107,7 @@ def _commit(case: Case) -> Iterator[str]:
     problem, fix = _facts(case).doubt
     if problem:
         epoch = case.arguments.get("SOURCE_DATE_EPOCH", "")
-        time = "" if "SOURCE_DATE_EPOCH" in case.given else f"SOURCE_DATE_EPOCH is {epoch}, "
+        time = "" if "SOURCE_DATE_EPOCH" in case.plan.given else f"SOURCE_DATE_EPOCH is {epoch}, "
         yield f"git does not tell the last commit of the source: {problem}; {time}and records may lack the commit. {fix}"
 
 

