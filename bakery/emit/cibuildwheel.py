@@ -68,8 +68,8 @@ def options_of(plan: Plan, cell: Cell, folder: str = FOLDER) -> Options:
 def programs(plan: Plan) -> Sequence[str]:
     """Return the scripts of `bakery.toolchains.programs` that the configurations call."""
     return [
-        *(("smoke.py",) if plan.cibuildwheel.load or plan.cibuildwheel.test_imports else ()),
-        *(("steps.py",) if plan.cibuildwheel.requirements or plan.cibuildwheel.test_files else ()),
+        *(("smoke.py",) if plan.cibuildwheel.load or plan.facts.test_imports else ()),
+        *(("steps.py",) if plan.cibuildwheel.requirements or plan.facts.test_files else ()),
         *(("finish.py",) if _finishes(plan) else ()),
         *(("install-packages",) if plan.cibuildwheel.system_packages else ()),
     ]
@@ -164,7 +164,7 @@ class _Options:
 
     def _config_settings(self) -> dict[str, str | list[str]]:
         texts: dict[str, list[str]] = {}
-        for key, value in self._settings.config_settings:
+        for key, value in self._plan.facts.config_settings:
             texts.setdefault(key, []).append(self._of(value))
         return {key: items if items[1:] else items[0] for key, items in texts.items()}
 
@@ -183,7 +183,7 @@ class _Options:
             if requirements
             else []
         )
-        command = self._settings.before_build if self._system == "linux" else ""
+        command = self._plan.facts.before_build if self._system == "linux" else ""
         ours = [f"cd {{package}} && sh -ec {shlex.quote(command)}"] if command else []
         return [*ours, *prepare, *(["python -m pip install wheel"] if _finishes(self._plan) else [])]
 
@@ -223,9 +223,9 @@ class _Options:
         smoke = ["python", f"{self._folder}/smoke.py", "{wheel}"]
         # On Windows a module finds its libraries only after its package, when imported, has registered their folders.
         smoke += ["--load"] if self._settings.load and self._system != "windows" else []
-        smoke += [word for module in self._settings.test_imports for word in ("--import", module)]
+        smoke += [word for module in self._plan.facts.test_imports for word in ("--import", module)]
         command = self._of(self._settings.test_command[self._system]).strip()
-        files = [self._quoted(item) for item in self._settings.test_files] if command else []
+        files = [self._quoted(item) for item in self._plan.facts.test_files] if command else []
         take = ["python", f"{self._folder}/steps.py", "take", "{package}", *files]
         return [
             *([" ".join(smoke)] if len(smoke) > 3 else []),

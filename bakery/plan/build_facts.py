@@ -43,13 +43,11 @@ class Written:
     Attributes:
         packages: ``builder``, ``native`` or ``test`` → the packages of this table.
         components: the CUDA libraries.
-        imports: the modules that the test imports.
         uses: which of ``toolkit``, ``framework``, ``rust`` and ``environment`` the builder has.
     """
 
     packages: Mapping[str, Packages] = field(default_factory=dict)
     components: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()
     uses: frozenset[str] = frozenset()
 
 
@@ -69,6 +67,7 @@ class BuildFacts:
         limits: those of parallel compilers.
         test_command: the shell command of the test; empty for none.
         test_files: the files that the test gets, relative to the source.
+        test_imports: the modules that the test imports.
         test_requirements: the Python packages of the test.
         written: what the recipe says of its packages, in its own words.
     """
@@ -84,5 +83,6 @@ class BuildFacts:
     limits: JobLimits = field(default_factory=JobLimits)
     test_command: str = ""
     test_files: tuple[str, ...] = ()
+    test_imports: tuple[str, ...] = ()
     test_requirements: tuple[Value, ...] = ()
     written: Written = field(default_factory=Written)

@@ -235,7 +235,7 @@ AT_TOP = Repository()
 
 @dataclass(frozen=True, slots=True)
 class Cibuildwheel:
-    """The recipe's settings for cibuildwheel. Empty values are unset; commands and variables are by system.
+    """The recipe's settings for cibuildwheel, besides those of `BuildFacts`. Commands and variables are by system.
 
     Attributes:
         frontend: ``build`` or ``uv``.
@@ -248,7 +248,6 @@ class Cibuildwheel:
         load: load every shared object before the imports.
         toolkit: the CUDA toolkit, ``none`` for none.
         native: the recipe has a native step.
-        before_build: the command before the build, for Linux.
     """
 
     frontend: str = "build"
@@ -257,19 +256,15 @@ class Cibuildwheel:
     git: tuple[str, str] | None = None
     system_packages: tuple[str, ...] = ()
     requirements: tuple[Value, ...] = ()
-    config_settings: tuple[tuple[str, Value], ...] = ()
     environment: Mapping[str, tuple[tuple[str, Value], ...]] = field(default_factory=dict)
     before_all: Mapping[str, str] = field(default_factory=dict)
     test_requirements: tuple[Value, ...] = ()
-    test_imports: tuple[str, ...] = ()
     test_command: Mapping[str, Value] = field(default_factory=dict)
-    test_files: tuple[str, ...] = ()
     test_gpu: bool = False
     load: bool = True
     minimum_macos: str = ""
     toolkit: str = "none"
     native: bool = False
-    before_build: str = ""
 
 
 @dataclass(frozen=True, slots=True)

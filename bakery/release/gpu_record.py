@@ -41,7 +41,7 @@ def planned_test(plan: Plan, values: Mapping[str, str]) -> dict[str, Json]:
     """Return what a test on a GPU does, as its record has it."""
     settings = plan.cibuildwheel
     command = substitute(settings.test_command["linux"], values)
-    return {"load": settings.load, "imports": [*settings.test_imports], "command": command}
+    return {"load": settings.load, "imports": [*plan.facts.test_imports], "command": command}
 
 
 def _all_tests(plan: Plan) -> list[dict[str, Json]]:

@@ -99,15 +99,15 @@ def _wheels(plan: Plan, wheels: Sequence[Path]) -> Iterator[tuple[Cell, Path]]:
 
 
 def _copy_files(root: Path, plan: Plan, folder: Path) -> None:
-    settings = plan.cibuildwheel
-    if settings.test_files and not settings.package:
+    package, files = plan.cibuildwheel.package, plan.facts.test_files
+    if files and not package:
         raise UnavailableError(
             f"{plan.recipe}: test.files are in a source that is not in this folder",
             hint="set source.path, or a test.command that needs no files",
         )
     folder.mkdir(parents=True)
-    source, target = Inside(root / settings.package), Inside(folder)
-    for item in map(posixpath.normpath, settings.test_files):
+    source, target = Inside(root / package), Inside(folder)
+    for item in map(posixpath.normpath, files):
         try:
             names = source.names("" if item == "." else item)
         except NotADirectoryError:

@@ -38,6 +38,7 @@ def build_facts(parts: Parts, stages: Sequence[Stage]) -> BuildFacts:
         limits=job_limits(builder),
         test_command=recipe.test.command or "",
         test_files=recipe.test.files,
+        test_imports=recipe.test.imports,
         test_requirements=parse_all(
             (*tested_framework(settings), *required_texts(settings), *recipe.test.requirements)
         ),
@@ -57,4 +58,4 @@ def _written(recipe: Recipe) -> Written:
     packages |= {"native": Packages(native.requirements, native.system_packages)} if native else {}
     packages["test"] = Packages(recipe.test.requirements)
     used = frozenset(name for name, value in uses.items() if value)
-    return Written(packages, builder.components, recipe.test.imports, used)
+    return Written(packages, builder.components, used)

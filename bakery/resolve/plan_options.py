@@ -100,19 +100,15 @@ def cibuildwheel(parts: Parts) -> Cibuildwheel:
         git=(source.git, source.ref or "") if source.git else None,
         system_packages=builder.system_packages,
         requirements=parse_all((*(framework.build if framework else ()), *builder.requirements)),
-        config_settings=parse_table(recipe.wheel.config_settings),
         environment={system: _environment(recipe, system) for system in names.SYSTEMS},
         before_all={"linux": "", "macos": recipe.macos.before_all, "windows": recipe.windows.before_all},
         test_requirements=parse_all((*tested_framework(parts.settings), *test.requirements)),
-        test_imports=test.imports,
         test_command={system: parse(text) if (text := own or test.command) else () for system, own in commands.items()},
-        test_files=test.files,
         test_gpu=_gpu(test),
         load=test.load_shared_objects,
         minimum_macos=recipe.macos.minimum or "",
         toolkit=builder.toolkit,
         native=recipe.native is not None,
-        before_build=builder.before_build.command if builder.before_build else "",
     )
 
 

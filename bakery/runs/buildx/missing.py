@@ -13,7 +13,7 @@ from importlib.resources import files
 from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter
 
-from bakery.plan.build_facts import Packages, Written
+from bakery.plan.build_facts import BuildFacts, Packages
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.resolve.rules.case import cases
@@ -76,17 +76,17 @@ class Recipe:
 
     Attributes:
         manager: the package manager of the base, ``apk``, ``apt`` or ``dnf``; empty if it is unknown.
-        written: what the recipe lists.
+        facts: what the recipe asks of its build.
         name: a missing module of this name is the project's own.
     """
 
     manager: str = ""
-    written: Written = field(default_factory=Written)
+    facts: BuildFacts = field(default_factory=BuildFacts)
     name: str = ""
 
     def packages(self, table: str) -> Packages:
         """Return the packages that a table lists."""
-        return self.written.packages.get(table, Packages())
+        return self.facts.written.packages.get(table, Packages())
 
     def require(self, table: str, requirement: str) -> str:
         """Return the line that adds a requirement to a table; empty if the table has it."""
@@ -99,7 +99,7 @@ def of_cell(plan: Plan, cell: Cell) -> Recipe:
     image = f"{'debian' if case.suite else ''} {case.manylinux.base if case.manylinux else ''} "
     image = (image + (case.image.text if case.image else "")).lower()
     manager = next((name for name, pattern in _SYSTEMS.items() if pattern.search(image)), "")
-    return Recipe(manager, plan.facts.written, plan.recipe)
+    return Recipe(manager, plan.facts, plan.recipe)
 
 
 def advice(lines: Iterable[str], step: str, recipe: Recipe) -> str:
@@ -124,7 +124,7 @@ def _table(step: str) -> str:
 
 def _advice(message: Message, found: Mapping[str, str], table: str, recipe: Recipe) -> str:
     if message.advice:
-        return "" if message.unless in recipe.written.uses else message.advice
+        return "" if message.unless in recipe.facts.written.uses else message.advice
     if row := next((row for row in facts.standard_headers() if found["header"] in row.names), None):
         return _standard_header(found["header"], row)
     what = message.what.format_map(found) or found["header"] or found["name"]
@@ -150,8 +150,8 @@ def _standard_header(header: str, row: StandardHeaders) -> str:
 
 def _line(found: Mapping[str, str], table: str, recipe: Recipe) -> str:
     if found["component"]:
-        toolkit = "" if "toolkit" in recipe.written.uses else 'builder.toolkit = "cuda", '
-        line = _added("builder.components", recipe.written.components, found["component"])
+        toolkit = "" if "toolkit" in recipe.facts.written.uses else 'builder.toolkit = "cuda", '
+        line = _added("builder.components", recipe.facts.written.components, found["component"])
         return toolkit + line if line else ""
     if found["module"]:
         return _module_line(found, table, recipe)
@@ -189,7 +189,7 @@ def _unknown(header: str, table: str) -> str:
 
 def _module_line(found: Mapping[str, str], table: str, recipe: Recipe) -> str:
     root = canonicalize_name(found["module"].partition(".")[0])
-    imports = (item.partition(".")[0] for item in recipe.written.imports)
+    imports = (item.partition(".")[0] for item in recipe.facts.test_imports)
     if root in (canonicalize_name(recipe.name), *map(canonicalize_name, imports)):
         return ""
     distribution = _file().distributions.get(root, root)
