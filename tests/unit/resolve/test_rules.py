@@ -293,7 +293,7 @@ def test_rules_see_exactly_what_the_recipe_requires() -> None:
     (loaded,) = load(None, Path(__file__).parents[3] / "examples/cuda")
     for case in cases(resolve(loaded)):
         assert [str(item) for item in case.requirements] == ["cmake>=3.26", "ninja"]
-        assert case.packages == ()
+        assert case.plan.facts.packages == ()
 
 
 def test_packages_and_requirements_of_all_tables_are_seen(tmp_path: Path) -> None:
@@ -304,4 +304,4 @@ def test_packages_and_requirements_of_all_tables_are_seen(tmp_path: Path) -> Non
     (loaded,) = load(None, tmp_path)
     (case,) = cases(resolve(loaded))
     assert [str(item) for item in case.requirements] == ["a>=2", "b"]
-    assert case.packages == ("libfoo-dev", "libbar-dev")
+    assert case.plan.facts.packages == ("libfoo-dev", "libbar-dev")
