@@ -292,7 +292,8 @@ def test_tests_of_the_project(
     made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
     test = made.plan.cibuildwheel
     assert made.draft.entries.get("test.command", Entry("", "", None)).value == command
-    assert (list(test.test_files), [substitute(item, {}) for item in test.test_requirements]) == (sent, requirements)
+    sent_files = list(made.plan.facts.test_files)
+    assert (sent_files, [substitute(item, {}) for item in test.test_requirements]) == (sent, requirements)
 
 
 def test_tests_that_are_not_taken_are_named(tmp_path: Path) -> None:
