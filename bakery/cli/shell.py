@@ -43,7 +43,7 @@ def shell(
     from bakery.runs.kept_logs import failed_step
     from bakery.runs.run_folders import state_folder
     from bakery.runs.run_options import Options
-    from bakery.runs.step_shell import command_at, commands, open_shell, stage_named, stages
+    from bakery.runs.step_shell import command_at, open_shell, stage_named, stages
 
     plans = resolved(recipe, set_, Path.cwd(), dated=True)
     root, plan, chosen = cell_named(cell, plans)
@@ -54,7 +54,6 @@ def shell(
     checked([(root, plan)], bake=True, builder=builder)
     engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
     command = command_at(stage, step if stage.name == failed else "")
-    say(f"the state before command {commands(stage).index(command) + 1} of {len(commands(stage))} of {stage.name}")
-    say("press Up for the step's command; `exit` leaves the shell, and a second one the debugger of buildx")
+    say("building up to the command …")
     options_ = Options(("wheel",), allow=tuple(allow or ()), builder=builder)
     open_shell(root, plan, chosen, stage, command, options_, engine)

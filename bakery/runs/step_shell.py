@@ -1,13 +1,16 @@
 """A shell in the state before a step: buildx's debugger runs it with the environment, mounts and network of the step.
 
-The step is replaced by one that writes its command into the history of the shell and fails; the debugger then opens a
-shell where that step would have run.
+The step is replaced by one that fails after it wrote its command into a script, which the shell's `retry` runs, and into
+the shell's history; the debugger then opens a shell where that step would have run.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -28,21 +31,32 @@ from bakery.plan.values import Json
 from bakery.runs.buildx.bake import BakeRequest, bake_environment, checked_argv
 from bakery.runs.buildx.gha_cache_env import NAMES
 from bakery.runs.context import BakeContext
+from bakery.runs.debug_terminal import run_shell
 from bakery.runs.pipeline import check, open_session, pin
 from bakery.runs.run_folders import state_folder
 from bakery.runs.run_options import Options
 from bakery.runs.selection import select_cells
 from wheel_audit.readers import json_of
+from wheel_audit.text import printable
 
-_SHELL = "entrypoint=/bin/bash,tty=true"
-_SCRIPT = "/tmp/step.sh"
+_SCRIPT, _START = "/tmp/step.sh", "/tmp/shell.sh"
 _FAILS = 97
+_FOLDER = "/src"
+"""Where the project is, in the stages that have it."""
+_STARTS = f"""\
+for file in /etc/bash.bashrc ~/.bashrc; do [ ! -r "$file" ] || . "$file"; done
+retry() {{ sh {_SCRIPT}; }}
+stty rows "$SHELL_ROWS" cols "$SHELL_COLUMNS" 2>/dev/null
+trap 'printf "%s" "$SHELL_MARK"' EXIT
+[ ! -d {_FOLDER} ] || cd {_FOLDER}
+printf %s "$SHELL_MARK"
+"""
 
 
 def open_shell(
     root: Path, plan: Plan, cell: Cell, stage: Stage, command: Run, options: Options, engine: EngineSession
 ) -> None:
-    """Open a shell on the terminal, in the state before a command of a stage; return when it ends.
+    """Open a shell on the terminal, in the state before a command of a stage, after a few lines that say so.
 
     Raises EngineError if there was no shell.
     """
@@ -70,7 +84,16 @@ def open_shell(
         common = context.session.request(context.task_targets, context.folder, context.pins, ignore=ignore)
         request = context.request(common, context.tasks[cell.id], "")
         target = next(item for item in request.targets if item.kind is kind)
-        _debug(request, target, stage.name)
+        number = commands(stage).index(command) + 1
+        _debug(
+            request,
+            target,
+            stage.name,
+            f"{cell.id}: the state before command {number} of {len(commands(stage))} of {stage.name}\n"
+            f"the project is in {_FOLDER}, where the stage has it\n"
+            "`retry` runs the command; press Up to see it\n"
+            "`exit` leaves; what you change is lost, except in cache mounts",
+        )
 
 
 def stages(plan: Plan, cell: Cell) -> list[str]:
@@ -108,17 +131,17 @@ def before(stage: Stage, run: Run) -> Stage:
     """Return a stage with a command that is not run, but written into the history of the shell."""
     texts = [shell_text(command) for command in run.commands]
     if any("\n" in text for text in texts):
-        script = "set -eu\n" + "\n".join(texts)
-        write, history = f"printf '%s\\n' {shlex.quote(script)} > {_SCRIPT}; ", f"sh {_SCRIPT}"
+        script, history = "set -eu\n" + "\n".join(texts), f"sh {_SCRIPT}"
     else:
-        write, history = "", " && ".join(texts)
-    text = f"{write}printf '%s\\n' {shlex.quote(history)} >> ~/.bash_history; exit {_FAILS}"
+        script = history = " && ".join(texts)
+    files = ((script, f"> {_SCRIPT}"), (_STARTS, f"> {_START}"), (history, ">> ~/.bash_history"))
+    text = "; ".join(f"printf '%s\\n' {shlex.quote(content)} {file}" for content, file in files) + f"; exit {_FAILS}"
     asks = replace(run, commands=(Script(text),))
     return replace(stage, steps=tuple(asks if step is run else step for step in stage.steps))
 
 
-def _debug(request: BakeRequest, target: Target, stage: str) -> None:
-    """Run buildx's debugger on the terminal. Raises EngineError."""
+def _debug(request: BakeRequest, target: Target, stage: str, banner: str) -> None:
+    """Run a shell of buildx's debugger on the terminal. Raises EngineError."""
     environment = for_tool(bake_environment(request), {"BUILDX_EXPERIMENTAL": "1"}, NAMES)
     call = Engine(request.environment).call()
     try:
@@ -135,16 +158,26 @@ def _debug(request: BakeRequest, target: Target, stage: str) -> None:
         raise EngineError(f"buildx gave no answer within {TIMEOUT_S:g} s", hint=DOCTOR) from error
     if shown.returncode:
         raise EngineError("buildx cannot read the bake file", details=shown.stderr.splitlines()[-5:])
-    argv = debug_argv(call, json_of(shown.stdout)["target"][target.name], stage, request.builder)
-    done = subprocess.run(argv, cwd=request.root, env=environment, check=False)
-    # The debugger ends with the failure of the step.
-    if done.returncode not in (0, 1):
-        raise EngineError(f"the debugger of buildx ended with exit code {done.returncode}", hint="wheel-bakery doctor")
+    mark, size = secrets.token_hex(16), os.get_terminal_size(sys.stdin.fileno())
+    shell = {"SHELL_ROWS": str(size.lines), "SHELL_COLUMNS": str(size.columns), "SHELL_MARK": mark}
+    argv = debug_argv(call, json_of(shown.stdout)["target"][target.name], stage, request.builder, shell)
+    printed = run_shell(argv, request.root, environment, mark, banner)
+    if printed is not None:
+        raise EngineError(
+            "the debugger of buildx opened no shell", hint=DOCTOR, details=tuple(printable(printed).splitlines()[-5:])
+        )
 
 
-def debug_argv(call: Sequence[str], attributes: Mapping[str, Json], stage: str, builder: str | None) -> list[str]:
-    """Return the command that debugs a stage with what ``bake --print`` prints of a target."""
-    argv = [*call, "buildx", "debug", "--on=error", f"--invoke={_SHELL}", "build", "--progress=auto"]
+def debug_argv(
+    call: Sequence[str], attributes: Mapping[str, Json], stage: str, builder: str | None, shell: Mapping[str, str]
+) -> list[str]:
+    """Return the command that debugs a stage with what ``bake --print`` prints of a target.
+
+    ``shell`` has the environment of the shell.
+    """
+    variables = "".join(f",env={name}={value}" for name, value in shell.items())
+    invoke = f"entrypoint=/bin/bash,args=--rcfile,args={_START},args=-i,tty=true{variables}"
+    argv = [*call, "buildx", "debug", "--on=error", f"--invoke={invoke}", "build", "--progress=plain"]
     argv += [f"--builder={builder}"] if builder else []
     argv += [f"--file={attributes['dockerfile']}", f"--target={stage}"]
     for option, key in (("build-arg", "args"), ("build-context", "contexts")):

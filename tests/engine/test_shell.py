@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 import uuid
 from pathlib import Path
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.engine
 
 RECIPE = 'name = "tiny"\n[matrix]\npython = ["3.11"]\n'
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-SHELL = "buildkitsandbox:/# "
+SHELL = "buildkitsandbox:/src# "
 ERROR = "src/core.cpp:1:14: error: "
 
 
@@ -29,12 +32,13 @@ class Terminal:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.end, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("4H", 31, 97, 0, 0))
         argv = [sys.executable, "-m", "bakery", *arguments]
         self.process = subprocess.Popen(argv, cwd=folder, stdin=child, stdout=child, stderr=child)
         os.close(child)
         self.raw, self.text = b"", ""
 
-    def until(self, text: str, seconds: float = 300) -> str:
+    def until(self, text: str, seconds: float = 120) -> str:
         """Return what is printed up to ``text``."""
         limit, start = time.monotonic() + seconds, len(self.text)
         while text not in self.text[start:]:
@@ -49,11 +53,9 @@ class Terminal:
         os.write(self.end, keys.encode())
 
     def leave(self) -> None:
-        """Leave the shell, and then the debugger."""
+        """Leave the shell, and with it the command."""
         self.type("exit\n")
-        time.sleep(1)
-        self.type("exit\n")
-        self.process.wait(30)
+        assert self.process.wait(30) == 0, self.text
 
 
 def test_the_steps_own_command_fails_alike(tmp_path: Path) -> None:
@@ -61,13 +63,20 @@ def test_the_steps_own_command_fails_alike(tmp_path: Path) -> None:
     assert ERROR in bakery(folder, "wheel", code=7).log("wheel-cp311")
     terminal = Terminal(folder, "shell", "cp311")
     try:
-        terminal.until(SHELL)
-        terminal.type("ls -d /src/build; tail -n +3 /proc/net/dev | cut -d: -f1; echo en''d\n")
+        shown = terminal.until(SHELL)
+        assert "ERROR" not in shown
+        assert len(shown.splitlines()) <= 7, "what Bakery says, a banner of four lines, the prompt"
+        terminal.type("stty size; ls -d /src/build; tail -n +3 /proc/net/dev | cut -d: -f1; echo en''d\n")
         state = terminal.until("\nend\n")
         assert "No such file" in state, "the step has not run"
         assert "eth" not in state
-        terminal.type("\x1b[A\x1b[A\n")
+        assert "\n31 97\n" in state
+        terminal.type("retry\n")
+        assert "CCACHE_STATSLOG" not in terminal.until(ERROR)
+        terminal.until(SHELL)
+        terminal.type("\x1b[A\x1b[A\x1b[A\n")
         assert "CCACHE_STATSLOG" in terminal.until(ERROR)
+        terminal.until(SHELL)
     finally:
         terminal.leave()
 

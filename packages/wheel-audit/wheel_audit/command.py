@@ -11,14 +11,12 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.text import Text
-
 from wheel_audit import __version__
 from wheel_audit.auditor import WheelReport, audit_in_worker
 from wheel_audit.compare import compare
 from wheel_audit.expected_file import read_expected
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.report import render, render_changes, render_sizes
+from wheel_audit.report import auditing, render, render_changes, render_sizes
 from wheel_audit.terminal import SafeConsole, write, write_json
 from wheel_audit.text import printable
 
@@ -58,7 +56,7 @@ def audit_files(
     for path in wheels:
         try:
             # A large wheel takes seconds.
-            with console.status(Text(f"auditing {printable(path.name)}")) if console.is_live else nullcontext():
+            with console.status(auditing(path)) if console.is_live else nullcontext():
                 report = audit_in_worker(path, expected)
         except OSError as error:
             unread.append(reason(path, error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -52,6 +53,11 @@ def render(report: WheelReport, *, verbose: bool = False) -> RenderableType:
         [_finding([finding]) for finding in report.findings] if verbose else map(_finding, _grouped(report.findings))
     )
     return Group(*parts, _verdict(report))
+
+
+def auditing(path: Path) -> Text:
+    """Return what is shown while a wheel is read."""
+    return Text(f"auditing {printable(path.name)}")
 
 
 def render_sizes(report: WheelReport) -> RenderableType:

@@ -19,7 +19,7 @@ MOUNTS = (Mount("cache", "/c", id="x"),)
         (
             (Command((("umask",), ("022",))), Script("echo 'it'\"'\"'s' \"$HOME\"")),
             "umask 022 && echo 'it'\"'\"'s' \"$HOME\"",
-            "",
+            "umask 022 && echo 'it'\"'\"'s' \"$HOME\"",
         ),
         ((Script("for i in 1 2\ndo echo $i\ndone"),), "sh /tmp/step.sh", "set -eu\nfor i in 1 2\ndo echo $i\ndone"),
     ],
@@ -36,11 +36,12 @@ def test_the_command_is_written_and_not_run(
     assert (run.mounts, run.network) == (MOUNTS, False)
     (command,) = run.commands
     assert isinstance(command, Script)
-    text = command.text.replace("> /tmp/step.sh", f"> {tmp_path}/step.sh")
+    text = command.text.replace("> /tmp/", f"> {tmp_path}/")
     done = subprocess.run(["/bin/sh", "-c", text], env={"HOME": str(tmp_path)}, capture_output=True, check=False)
     assert done.returncode == 97, done.stderr
     assert (tmp_path / ".bash_history").read_text() == f"{history}\n"
-    assert not script or (tmp_path / "step.sh").read_text() == f"{script}\n"
+    assert (tmp_path / "step.sh").read_text() == f"{script}\n"
+    assert "retry()" in (tmp_path / "shell.sh").read_text()
 
 
 def test_the_command_that_failed_is_chosen_by_its_number() -> None:
@@ -60,14 +61,14 @@ def test_the_debugger_gets_what_the_bake_gets() -> None:
         "platforms": ["linux/arm64"],
         "secret": [{"type": "file", "id": "ca-bundle", "src": "/ca.pem"}],
     }
-    assert debug_argv(["docker"], attributes, "compile", None) == [
+    assert debug_argv(["docker"], attributes, "compile", None, {"SHELL_MARK": "x"}) == [
         "docker",
         "buildx",
         "debug",
         "--on=error",
-        "--invoke=entrypoint=/bin/bash,tty=true",
+        "--invoke=entrypoint=/bin/bash,args=--rcfile,args=/tmp/shell.sh,args=-i,tty=true,env=SHELL_MARK=x",
         "build",
-        "--progress=auto",
+        "--progress=plain",
         "--file=/run/Dockerfile",
         "--target=compile",
         "--build-arg=PYTHON_VERSION=3.11",
