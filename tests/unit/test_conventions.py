@@ -37,6 +37,7 @@ FILES = {
 
 CONSOLE = (
     "runs/display.py",
+    "wheel_audit/command.py",
     "wheel_audit/terminal.py",
     "wheel_audit/tables.py",
     "wheel_audit/report.py",
