@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from wheel_audit.text import listed
+
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 """A recipe variable: also a Dockerfile ARG, a bake variable and a shell variable."""
 
@@ -269,8 +271,7 @@ def _part(release: str, part: str) -> str:
 
 def some_cells(ids: Sequence[str]) -> str:
     """Return the first few ids, and the number of the others."""
-    more = len(ids) - 3
-    return ", ".join(ids[:3]) + (f" and {more} more cell{'s' if more > 1 else ''}" if more > 0 else "")
+    return listed(ids, noun="cell")
 
 
 def size_mb(text: str) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from bakery.core.errors import RecipeError
 from bakery.recipe.type_names import Step
+from wheel_audit.text import listed
 
 _MOST = 100
 """Problems that are listed; more are only counted."""
@@ -67,11 +68,11 @@ class Number:
 
 def recipe_error(file: str, problems: Iterable[Problem]) -> RecipeError:
     """Return the one error that lists all ``problems`` of ``file``, in the order of its lines."""
-    what, details = listed(file, problems)
+    what, details = problem_lines(file, problems)
     return RecipeError(what, details=details)
 
 
-def listed(file: str, problems: Iterable[Problem]) -> tuple[str, list[str]]:
+def problem_lines(file: str, problems: Iterable[Problem]) -> tuple[str, list[str]]:
     """Return how many ``problems`` ``file`` has, and the lines that list them in the order of its lines."""
     ordered = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column, dotted(problem.path)))
     details = [line for problem in ordered[:_MOST] for line in _lines(file, problem)]
@@ -177,6 +178,4 @@ def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.7) -> str | 
 
 def one_of(allowed: Iterable[str]) -> str:
     """Return the allowed names for a message; only some of them if there are many."""
-    names = list(allowed)
-    rest = len(names) - _NAMES
-    return ", ".join(map(shorten, names[:_NAMES])) + (f" and {rest} more" if rest > 0 else "")
+    return listed(map(shorten, allowed), _NAMES)

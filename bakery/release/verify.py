@@ -23,9 +23,9 @@ from bakery.runs.records.read import provenance_of, read
 from bakery.runs.release_tag import tag_faults
 from bakery.runs.same_name import by_python, differ_in_python_only, serves
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.finding import listed
 from wheel_audit.plain_files import file_sha256
 from wheel_audit.tags import installable_abis, parse_platform
+from wheel_audit.text import listed
 from wheel_audit.wheel_names import parse_wheel_name, split_label
 
 
@@ -124,7 +124,7 @@ def _wrong_variants(variants: Sequence[Path], plain: Sequence[Path], cache: Path
         if not faults and name not in wheels:
             faults = [f"its plain wheel is not among the wheels: {name}"]
         elif not faults and (names := other_files(wheels[name], path)):
-            faults = [f"has other files than its plain wheel: {listed(names)}"]
+            faults = [f"has other files than its plain wheel: {listed(sorted(names))}"]
         problems += [f"{path.name}: {fault}" for fault in faults]
     return problems
 
@@ -205,7 +205,7 @@ def _recorded_faults(wheel: Path, cells: Sequence[Cell]) -> Sequence[str]:
         faults.append(f"was not tested for {', '.join(names)}; set {key}, so that one job builds and tests it for all")
     if names := provenance.changed_while_built:
         what = "its source changed while it was built, so nobody knows what is in it"
-        faults.append(f"{what}: {listed(names)}; build it again")
+        faults.append(f"{what}: {listed(sorted(names))}; build it again")
     return faults
 
 

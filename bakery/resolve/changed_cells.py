@@ -5,7 +5,7 @@ A file that a build can read counts as a change, whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,13 +21,13 @@ from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.recipe.toml_file import table
 from wheel_audit.plain_files import read_plain
+from wheel_audit.text import listed
 
 RECIPES = ("bakery.toml", "pyproject.toml")
 """Files that may contain a recipe or a workspace."""
 
 _MOST_RECIPES = 2000
 
-_SHOWN = 3
 
 _LARGEST = 4 << 20
 """The maximum size of a build file in bytes."""
@@ -105,7 +105,7 @@ def affected_cells(
     """
     used, unused = _uses(now, change, source)
     if used:
-        return _all(now, f"changed: {_some(used)}")
+        return _all(now, f"changed: {listed(used)}")
     if isinstance(then, str):
         return _all(now, then)
     before, after = Lineage(then), Lineage(now)
@@ -121,17 +121,12 @@ def affected_cells(
         touched = next((other.id for other in now.cells if other.built_by == cell.built_by and why[other.id]), "")
         if touched and cell.id not in built:
             built[cell.id] = f"shares its wheel with {touched}"
-    reason = f"of what changed since {change.revision}, it uses nothing" + (f" ({_some(unused)})" if unused else "")
+    reason = f"of what changed since {change.revision}, it uses nothing" + (f" ({listed(unused)})" if unused else "")
     return AffectedCells(built, {cell.id: reason for cell in now.cells if cell.id not in built})
 
 
 def _all(plan: Plan, reason: str) -> AffectedCells:
     return AffectedCells({cell.id: reason for cell in plan.cells}, {})
-
-
-def _some(items: Sequence[str]) -> str:
-    more = len(items) - _SHOWN
-    return ", ".join(items[:_SHOWN]) + (f", and {more} more" if more > 0 else "")
 
 
 def _uses(plan: Plan, change: Change, source: SourceManifest) -> tuple[list[str], list[str]]:

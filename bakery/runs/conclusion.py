@@ -18,6 +18,7 @@ from bakery.runs.cell_tasks import CellState
 from bakery.runs.journal import Result
 from bakery.runs.run_options import Options
 from bakery.runs.run_report import CellFailure, PublishedWheel, RunReport, TargetReport
+from wheel_audit.text import listed
 
 
 def built_target(target: Target, state: CellState, output: Path) -> TargetReport:
@@ -118,9 +119,7 @@ def _details(failures: Sequence[CellFailure]) -> list[str]:
     for group in groups.values():
         error = group[0].error
         names = [cell for failure in group for cell in failure.cells]
-        cells = ", ".join(names[:_MOST_CELLS])
-        more = f" and {len(names) - _MOST_CELLS} more" if len(names) > _MOST_CELLS else ""
-        details.append(_named(f"{cells}{more}", error))
+        details.append(_named(listed(names, _MOST_CELLS), error))
         details += [f"    {line}" for line in error.details[:most]]
         details += [f"    → {advice(error)}"] if advice(error) else []
         details += [f"    → the whole log: {log}"] if (log := log_of(error)) else []

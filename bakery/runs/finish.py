@@ -29,16 +29,15 @@ from bakery.runs.repository import was_asked
 from bakery.runs.secrets.read import leaks
 from bakery.runs.source_files import git_files
 from wheel_audit.source_files import SourceFiles
+from wheel_audit.text import listed
 
 _SHOWN = 5
 
 
 def changed_while_built(changed: Iterable[str]) -> str:
     """Return the sentence about files of the source that changed during a run."""
-    names = list(changed)
-    more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
     return (
-        f"the source changed while it was built: {', '.join(names[:_SHOWN])}{more}; wheels that end after that have no "
+        f"the source changed while it was built: {listed(changed, _SHOWN)}; wheels that end after that have no "
         "commit in their records, and the next run builds them again"
     )
 

@@ -11,6 +11,7 @@ from bakery.core.git import differing, top_of
 from bakery.core.git_command import git
 from bakery.core.release_tags import is_release, tag_prefix, tag_version
 from bakery.plan.model import Plan
+from wheel_audit.text import listed
 from wheel_audit.wheel_names import parse_wheel_name, split_label
 
 
@@ -21,9 +22,8 @@ def tag_faults(plans: Sequence[Plan], wheels: Iterable[Path], tag: str) -> list[
         named = tag_version(tag, {name for plan in plans for name in _names(plan, project)})
         if named and is_release(version, named, any(naming.local for plan in plans for naming in plan.audit.namings)):
             continue
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         says = f"says {named}" if named else f"names no version of {project}"
-        faults.append(f"tag {tag} {says}, but the version is {version}: {paths[0].name}{more}")
+        faults.append(f"tag {tag} {says}, but the version is {version}: {listed((path.name for path in paths), 1)}")
     return faults
 
 

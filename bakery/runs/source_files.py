@@ -22,6 +22,7 @@ from bakery.resolve.source_context import METADATA
 from bakery.toolchains import facts
 from wheel_audit.plain_files import file_sha256, open_plain, read_plain
 from wheel_audit.source_files import SourceFiles
+from wheel_audit.text import listed
 
 
 def source_of(root: Path, plan: Plan, output: Path | None = None, sources: Sources | None = None) -> SourceManifest:
@@ -171,11 +172,9 @@ def _size(plan: Plan, content: ContextContent) -> list[str]:
 def _secrets(content: ContextContent) -> list[str]:
     if not content.secrets:
         return []
-    paths = sorted(content.secrets)
-    named = ", ".join(f"{path!r} ({content.secrets[path]})" for path in paths[:_NAMED])
-    more = f" and {len(paths) - _NAMED} more" if paths[_NAMED:] else ""
+    named = listed((f"{path!r} ({kind})" for path, kind in sorted(content.secrets.items())), _NAMED)
     return [
-        f"possible secrets would be sent to the engine: {named}{more}; exclude them with source.ignore, pass "
+        f"possible secrets would be sent to the engine: {named}; exclude them with source.ignore, pass "
         "them to steps with [secrets], or list them in source.accept"
     ]
 

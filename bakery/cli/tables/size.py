@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bakery.core.text import size_text
 from bakery.release.size import CellSize, ProjectSize, Source
-from wheel_audit.text import printable
+from wheel_audit.text import listed, printable
 
 VERSION = 1
 """Version of the JSON; raised when a reader would have to change."""
@@ -28,11 +28,10 @@ def lines(recipe: str, cells: Sequence[CellSize]) -> str:
 
 def _source(cell: CellSize) -> str:
     names = ", ".join(cell.cells[:_MOST_CELLS])
-    more = f" and {len(cell.cells) - _MOST_CELLS} more" if cell.cells[_MOST_CELLS:] else ""
     return {
         Source.BUILT: "built",
         Source.SHARED: f"wheel of {names}",
-        Source.ESTIMATE: f"estimate from {names}{more}",
+        Source.ESTIMATE: f"estimate from {listed(cell.cells, _MOST_CELLS)}",
         Source.UNKNOWN: "unknown",
     }[cell.source]
 

@@ -8,6 +8,7 @@ from bakery.core.errors import PlanError
 from bakery.core.names import some_cells
 from bakery.plan.model import Plan
 from bakery.resolve.rules.rule import Finding, Severity
+from wheel_audit.text import first_lines
 
 _SHOWN = 10
 
@@ -38,10 +39,9 @@ def lines(findings: Iterable[Finding], cells: int) -> tuple[str, ...]:
 
 
 def _rule_lines(findings: Sequence[Finding], cells: int) -> Iterator[str]:
-    for finding in findings[:_SHOWN]:
-        where = "" if len(finding.cells) == cells else f" ({some_cells(finding.cells)})"
-        yield f"{finding.rule.id}: {finding.text}{where}"
-    more = len(findings) - _SHOWN
-    if more > 0:
-        yield f"{findings[0].rule.id}: and {more} more"
+    texts = [
+        finding.text + ("" if len(finding.cells) == cells else f" ({some_cells(finding.cells)})")
+        for finding in findings
+    ]
+    yield from (f"{findings[0].rule.id}: {line}" for line in first_lines(texts, _SHOWN))
     yield f"    {findings[0].rule.fix}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 
 from bakery.runs.lock.model import Materials, Packages, System
 from bakery.runs.lock.requirements import Requirements
+from wheel_audit.text import listed
 
 _FEW = 3
 
@@ -101,5 +102,4 @@ def _merged(lines: Mapping[str, Iterable[str]]) -> list[str]:
 def _concerned(cells: list[str], count: int) -> str:
     if len(cells) == count and count > 1:
         return ""
-    more = f" and {len(cells) - _FEW} more" if len(cells) > _FEW else ""
-    return f" ({', '.join(cells[:_FEW])}{more})"
+    return f" ({listed(cells, _FEW)})"

@@ -20,6 +20,7 @@ from bakery.runs.lock import lock_file
 from bakery.runs.lock.differences import stale
 from bakery.runs.lock.model import Materials
 from bakery.runs.lock.requirements import Requirements, project_requirements, requirements_of
+from wheel_audit.text import first_lines
 
 
 def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str, Requirements]]) -> dict[str, str]:
@@ -68,7 +69,7 @@ def _shown(address: str) -> str:
 UPDATE_HINT = (
     "run `wheel-bakery lock`: it keeps what still fits; `wheel-bakery lock --upgrade NAME` takes a newer one of NAME"
 )
-_SHOWN = 40
+SHOWN = 40
 
 
 def load_lock(
@@ -100,9 +101,9 @@ def load_lock(
     if not lines:
         return {cell.id: locked[cell.id] for cell in cells}
     if strict:
-        raise LockError(f"{plan.lock} is out of date", details=shorten_lines(lines), hint=UPDATE_HINT)
+        raise LockError(f"{plan.lock} is out of date", details=first_lines(lines, SHOWN), hint=UPDATE_HINT)
     say(f"warning: {plan.recipe}: {plan.lock} is out of date, so this build is not locked:")
-    for line in shorten_lines(lines):
+    for line in first_lines(lines, SHOWN):
         say(f"  {line}")
     return {}
 
@@ -159,9 +160,3 @@ def _pinned(step: Add, commits: Mapping[str, str]) -> Add:
 def locked_images(locked: Mapping[str, Materials]) -> Mapping[tuple[str, str], str]:
     """Return (name in the files, platform) → digest of the locked base images."""
     return next(iter(locked.values())).images if locked else {}
-
-
-def shorten_lines(lines: Sequence[str]) -> list[str]:
-    """Return the first lines, and how many others there are."""
-    more = len(lines) - _SHOWN
-    return [*lines[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]

@@ -22,10 +22,11 @@ from bakery.runs.bake_session import BakeSession, Pins, bake_once
 from bakery.runs.lock import lock_file
 from bakery.runs.lock.differences import differences
 from bakery.runs.lock.failure import failure
-from bakery.runs.lock.is_current import UPDATE_HINT, check_origins, locked_images, shorten_lines
+from bakery.runs.lock.is_current import SHOWN, UPDATE_HINT, check_origins, locked_images
 from bakery.runs.lock.model import Materials, Packages, read_materials
 from bakery.runs.lock.pins import CONTEXT, image_overrides, pins_of, replacement, write_preferred
 from bakery.runs.run_folders import run_folder
+from wheel_audit.text import first_lines
 
 
 def check_materials(session: BakeSession, cells: Sequence[Cell], locked: Mapping[str, Materials]) -> None:
@@ -37,7 +38,7 @@ def check_materials(session: BakeSession, cells: Sequence[Cell], locked: Mapping
         snapshot = f"; Debian packages were locked from {dates}: use a snapshot archive of that day" if dates else ""
         raise LockError(
             f"the materials on this machine differ from {session.plan.lock}",
-            details=shorten_lines(lines),
+            details=first_lines(lines, SHOWN),
             hint=UPDATE_HINT + snapshot,
         )
 

@@ -14,7 +14,7 @@ from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFail
 from bakery.plan.values import Json
 from bakery_iree.models.module import ModuleRecord
 from bakery_iree.plan import JobPlan, ModuleCell
-from wheel_audit.text import printable
+from wheel_audit.text import listed, printable
 
 if TYPE_CHECKING:
     from bakery_iree.benchmark import Measurement
@@ -138,9 +138,8 @@ def _failure_lines(run: ModuleRun) -> list[str]:
             by_reason.setdefault(item.error.reason, []).append((item.cell.id, item.error))
     lines = []
     for reason, failures in by_reason.items():
-        cell, error = failures[0]
-        more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
-        lines.append(f"{cell}{more}: {reason}")
+        error = failures[0][1]
+        lines.append(f"{listed((cell for cell, _ in failures), 1)}: {reason}")
         lines += [f"  {detail}" for detail in error.details[:5] if detail not in reason]
     return lines
 

@@ -25,6 +25,7 @@ from wheel_audit.fatbin import SECTIONS as DEVICE_CODE
 from wheel_audit.fatbin import DeviceImage, read_sections
 from wheel_audit.limits import Budget, OverLimit, expansion_limit
 from wheel_audit.plain_files import open_plain
+from wheel_audit.text import first_lines
 from wheel_audit.worker import LimitExceeded, call
 from wheel_audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
 
@@ -327,8 +328,8 @@ def _shown(name: str, part: str, old: list[str], new: list[str]) -> Difference:
 
 
 def _first(texts: list[str]) -> tuple[str, ...]:
-    cut = [text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…" for text in texts[:LINES]]
-    return (*cut, *([f"and {len(texts) - LINES} more"] if texts[LINES:] else []))
+    cut = [text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…" for text in texts]
+    return tuple(first_lines(cut, LINES))
 
 
 def _cause(texts: list[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,9 +48,3 @@ def info(check: str, message: str, file: str | None = None) -> Finding:
 def error_if(condition: object) -> Severity:
     """Return ``error`` under a condition, else ``warning``."""
     return Severity.ERROR if condition else Severity.WARNING
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return the first three names in order, and the number of the others."""
-    first = sorted(names)
-    return ", ".join(first[:3]) + (f" and {len(first) - 3} more" if first[3:] else "")

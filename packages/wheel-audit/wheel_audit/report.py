@@ -16,9 +16,9 @@ from wheel_audit.compare import Change
 from wheel_audit.difference import Difference
 from wheel_audit.fatbin import DeviceCode, sorted_archs
 from wheel_audit.finding import Finding, Severity
-from wheel_audit.tables import key_values, listed, plain_table
+from wheel_audit.tables import key_values, plain_table
 from wheel_audit.tags import release_text
-from wheel_audit.text import printable
+from wheel_audit.text import listed, printable
 
 _STYLES = {
     Severity.ERROR: "bold red",
@@ -27,6 +27,7 @@ _STYLES = {
     Severity.SKIPPED: "dim",
 }
 _MOST_ROWS = 20
+_MOST_LISTED = 100
 _MOST_REASONS = 3
 _MOST_NAMES = 8
 _LONGEST = 20_000
@@ -131,7 +132,7 @@ def _facts(report: WheelReport, *, verbose: bool) -> Table:
 
 
 def _some(names: Iterable[str], *, verbose: bool) -> str:
-    return listed(names) if verbose else listed(names, _MOST_NAMES)
+    return listed(names, _MOST_LISTED) if verbose else listed(names, _MOST_NAMES)
 
 
 def _summary(report: WheelReport) -> str:
@@ -140,9 +141,11 @@ def _summary(report: WheelReport) -> str:
         others = [(machine, needs) for _, machine, needs, _ in (*_mach_objects(report), *_pe_images(report))]
         needs = ", ".join(sorted({text for _, text in others if text}))
         return (
-            f"{len(others)} for {listed(sorted({name for name, _ in others}))}, {needs}".rstrip(", ") if others else ""
+            f"{len(others)} for {listed(sorted({name for name, _ in others}), _MOST_LISTED)}, {needs}".rstrip(", ")
+            if others
+            else ""
         )
-    parts = [f"{len(report.objects)} for {listed(sorted({item.machine for item in report.objects}))}"]
+    parts = [f"{len(report.objects)} for {listed(sorted({item.machine for item in report.objects}), _MOST_LISTED)}"]
     for name, releases in (
         ("glibc", [item.glibc for item in report.objects if item.glibc]),
         ("GLIBCXX", [item.glibcxx for item in report.objects if item.glibcxx]),
@@ -153,8 +156,7 @@ def _summary(report: WheelReport) -> str:
 
 def _explained(report: WheelReport) -> str:
     """Return the tag, and what keeps the wheel from an older one: ``manylinux_2_34_x86_64 (because of …)``."""
-    first, rest = report.platform_tag_reasons[:_MOST_REASONS], len(report.platform_tag_reasons) - _MOST_REASONS
-    reasons = ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
+    reasons = listed(report.platform_tag_reasons, _MOST_REASONS)
     return (report.platform_tag or "") + (f" (because of {reasons})" if reasons else "")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from rich.table import Column, Table
 from rich.text import Text
 
-from wheel_audit.text import printable
-
 
 def plain_table(*columns: Column | str, title: str = "", header: bool = True) -> Table:
     """Return a table without lines; two spaces separate its columns."""
@@ -30,10 +28,3 @@ def key_values(rows: Iterable[tuple[str, Text]]) -> Table:
     for name, value in rows:
         table.add_row(f"  {name}", value)
     return table
-
-
-def listed(texts: Iterable[str], most: int = 100) -> str:
-    """Return texts in one line, with the number of those beyond the first ``most``."""
-    items = [printable(text) for text in texts]
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(items[:most]) + more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -11,6 +12,23 @@ def printable(text: str, keep: str = "") -> str:
         return text
     # A search is faster than a look at each character.
     return re.sub(f"[^ -~{keep}]", lambda at: at[0] if at[0].isprintable() else ascii(at[0])[1:-1], text)
+
+
+def listed(texts: Iterable[str], most: int = 3, noun: str = "") -> str:
+    """Return texts in one line, with the number of those beyond the first ``most``: ``a, b and 3 more``.
+
+    ``noun`` says what they are, for one of them.
+    """
+    items = list(texts)
+    more = len(items) - most
+    unit = f" {noun}{'s' if more > 1 else ''}" if noun else ""
+    return ", ".join(items[:most]) + (f" and {more} more{unit}" if more > 0 else "")
+
+
+def first_lines(lines: Iterable[str], most: int) -> list[str]:
+    """Return the first ``most`` lines, and one with the number of the others: ``and 3 more``."""
+    items = list(lines)
+    return [*items[:most], *([f"and {len(items) - most} more"] if items[most:] else [])]
 
 
 def printable_json(text: str) -> str:

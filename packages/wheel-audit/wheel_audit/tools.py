@@ -22,8 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from wheel_audit.environment import clean_environment
-from wheel_audit.finding import listed
 from wheel_audit.readers import json_of
+from wheel_audit.text import listed
 
 _AUDITWHEEL_SECONDS = 300.0
 _SECONDS = 900.0
@@ -144,9 +144,11 @@ def parse_abi3audit(output: str) -> ToolResult:
         for item in spec["wheel"]:
             name, result = item["name"], item["result"]
             if symbols := set(result["non_abi3_symbols"]):
-                remarks.append(ToolRemark("not-abi3", f"uses {listed(symbols)}, not part of the stable ABI", (name,)))
+                remarks.append(
+                    ToolRemark("not-abi3", f"uses {listed(sorted(symbols))}, not part of the stable ABI", (name,))
+                )
             if later := [f"{symbol} ({since})" for symbol, since in result["future_abi3_objects"].items()]:
-                text = f"uses {listed(later)}, newer than the stable ABI of {result['baseline']}"
+                text = f"uses {listed(sorted(later))}, newer than the stable ABI of {result['baseline']}"
                 remarks.append(ToolRemark("newer-abi3", text, (name,)))
     return ToolResult(tuple(remarks))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.resolve.rules.source import SourceFacts
-from wheel_audit.text import printable
+from wheel_audit.text import listed, printable
 
 _WHEN = "This is checked by `check` and before a build."
 _SHOWN = 5
@@ -18,8 +18,7 @@ def _facts(case: Case) -> SourceFacts:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
-    return ", ".join(map(printable, names[:_SHOWN])) + more
+    return listed(map(printable, names), _SHOWN)
 
 
 @rule(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.recipe.problems import Problem, listed
+from bakery.recipe.problems import Problem, problem_lines
 from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_positions import DEEPEST, TooMuch, line_of
 from bakery.recipe.type_names import Step
@@ -110,7 +110,7 @@ def _error(
     """Return the one error that lists all ``problems``; ``lines`` maps paths of keys to 1-based lines."""
     if lines:
         problems = tuple(replace(item, line=item.line or line_of(lines, item.path)) for item in problems)
-    what, details = listed(shown, problems)
+    what, details = problem_lines(shown, problems)
     return ModuleError(what, details=details, hint=hint)
 
 

@@ -16,10 +16,11 @@ from packaging.version import Version
 from wheel_audit import torch_abi
 from wheel_audit.dependencies import matches
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.finding import Finding, error, error_if, listed, warning
+from wheel_audit.finding import Finding, error, error_if, warning
 from wheel_audit.metadata import requirements_for
 from wheel_audit.symbols import CxxAbi
 from wheel_audit.systems import TORCH
+from wheel_audit.text import listed
 from wheel_audit.wheel import Wheel
 
 _NEW_STRING = "7__cxx11"
@@ -89,7 +90,7 @@ def _check_pin(
         yield warning("framework-pin", text, file, hint)
     elif older := [item for item in torch_abi.releases() if item < newest and _takes(pins, item)]:
         latest = [name for name, release in needed.items() if release == newest]
-        text = f"calls {listed(latest)}, which torch has since {newest}, but accepts torch {older[0]}"
+        text = f"calls {listed(sorted(latest))}, which torch has since {newest}, but accepts torch {older[0]}"
         yield Finding("framework-pin", severity, text, file, f"require torch>={newest}")
 
 

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from wheel_audit.binary import Binary
 from wheel_audit.dependencies import matches
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.finding import Finding, Severity, error, error_if, info, listed, warning
+from wheel_audit.finding import Finding, Severity, error, error_if, info, warning
 from wheel_audit.macho import MachObject
 from wheel_audit.metadata import parse_requirement
 from wheel_audit.pe import PeImage
@@ -25,6 +25,7 @@ from wheel_audit.systems import (
     REDISTRIBUTABLE,
     is_system_library,
 )
+from wheel_audit.text import listed
 from wheel_audit.wheel import Wheel, is_extension_or_dll, is_grafted, original_soname
 
 _ORIGIN = ("$ORIGIN", "${ORIGIN}")
@@ -107,7 +108,7 @@ def _check_providers(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]
                 if name in external and matches([name], globs):
                     needed.setdefault(name, binary.path)
         if needed:
-            text = f"needs {listed(needed)}, and METADATA requires no distribution that brings it"
+            text = f"needs {listed(sorted(needed))}, and METADATA requires no distribution that brings it"
             yield warning("requirement-absent", text, min(needed.values()))
 
 

@@ -9,6 +9,7 @@ from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, Severity, error, error_if
 from wheel_audit.systems import KNOWN_EXTERNAL, policy_of
 from wheel_audit.tags import PlatformTag, parse_platform, release_text
+from wheel_audit.text import listed
 from wheel_audit.tools import AuditwheelReport, ToolRemark, ToolResult
 from wheel_audit.wheel import ABI3_SUFFIX, Wheel
 
@@ -65,8 +66,7 @@ def _check_contents(remark: ToolRemark, expected: ExpectedWheel) -> Iterator[Fin
     check = f"wheel-contents-{remark.code}"
     if remark.code in (*_ERRORS, *_WARNINGS, *_MENTIONS):
         severity = error_if(remark.code in _ERRORS and not expected.is_empty)
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        text = remark.text[:1].lower() + remark.text[1:] + more
+        text = listed([remark.text[:1].lower() + remark.text[1:], *files[1:]], 1)
         file = files[0] if files else None
         yield Finding(check, Severity.INFO if remark.code in _MENTIONS else severity, text, file)
 

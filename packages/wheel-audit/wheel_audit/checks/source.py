@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.finding import Finding, error, listed, warning
+from wheel_audit.finding import Finding, error, warning
 from wheel_audit.source_files import SourceFiles
+from wheel_audit.text import listed
 from wheel_audit.wheel import Wheel, is_grafted
 
 _INSTALLED = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
@@ -59,7 +60,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     if all(".dist-info/" in path for path in members):
         packages = sorted({str(PurePosixPath(path).parent) for path, _ in source.tracked if _is_package(path)})
         if packages:
-            yield error("wheel-empty", f"has no file of the packages of its source: {listed(packages)}")
+            yield error("wheel-empty", f"has no file of the packages of its source: {listed(sorted(packages))}")
 
 
 def _is_package(path: str) -> bool:
@@ -125,7 +126,7 @@ def _check_missing(
         if not nested and not any(f"{inside}/{inner}" in digests for inside in folders[above]):
             missing[path.rpartition("/")[0]].append(path)
     for names in missing.values():
-        text = f"does not have {listed(names)}, which git tracks beside files that it has"
+        text = f"does not have {listed(sorted(names))}, which git tracks beside files that it has"
         yield warning("tracked-file-missing", text)
 
 

@@ -20,8 +20,9 @@ from operator import or_
 from wheel_audit.dependencies import Reach, by_soname, scopes
 from wheel_audit.elf import SharedObject
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.finding import Finding, Severity, error, error_if, listed
+from wheel_audit.finding import Finding, Severity, error, error_if
 from wheel_audit.systems import KNOWN_EXTERNAL, SYSTEM, TORCH
+from wheel_audit.text import listed
 from wheel_audit.wheel import Wheel
 
 
@@ -98,7 +99,9 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         undefined = binary.symbols.undefined.items()
         left = {name: soname for name, soname in undefined if not offers.get(name, 0) & around}
         if unlinked := [name for name in left if _DEVICE_LINK.fullmatch(name)]:
-            yield error("device-link", f"calls {listed(unlinked)}, which only a device link defines", binary.path)
+            yield error(
+                "device-link", f"calls {listed(sorted(unlinked))}, which only a device link defines", binary.path
+            )
         yield from _check_versions(binary, left, names)
         yield from _check_families(binary, left, scope, severity)
         yield from _check_rest(binary, left, scope, offers, objects, severity)
@@ -123,10 +126,10 @@ def _check_families(
             missing = [name for name in wanted if family.pattern.fullmatch(name)]
             library = family.sonames[0].replace("*", "")
             if missing and family.name == _DRIVER:
-                text = f"calls {listed(missing)}, but nothing it needs is libcuda.so.1"
+                text = f"calls {listed(sorted(missing))}, but nothing it needs is libcuda.so.1"
                 yield error("driver-not-needed", text, binary.path)
             elif missing:
-                text = f"calls {listed(missing)} of {family.name}, but nothing it needs is {library}"
+                text = f"calls {listed(sorted(missing))} of {family.name}, but nothing it needs is {library}"
                 yield Finding("library-not-needed", severity, text, binary.path)
 
 
@@ -155,7 +158,7 @@ def _check_rest(
         return
     others = reduce(or_, (offers.get(name, 0) for name in missing))
     other = objects[(others & -others).bit_length() - 1].path if others else ""
-    text = f"calls {listed(missing)}, which " + (
+    text = f"calls {listed(sorted(missing))}, which " + (
         f"{other} defines, but it does not need it" if other else "nothing defines"
     )
     hint = "link the two, with $ORIGIN in its search path" if other else "is a source file or a library left out?"
@@ -179,5 +182,7 @@ def _check_versions(
         # No findings if the library's symbols cannot be read.
         if soname in names and names[soname].symbols.defined:
             yield error(
-                "undefined-symbol", f"calls {listed(missing)} of {soname}, which does not define it", binary.path
+                "undefined-symbol",
+                f"calls {listed(sorted(missing))} of {soname}, which does not define it",
+                binary.path,
             )
