@@ -40,6 +40,11 @@ def write(root: Path, texts: Mapping[str, str]) -> list[str]:
     return changed
 
 
+def write_file(path: Path, data: bytes | IO[bytes], mode: int = 0o666) -> None:
+    """Write a file of a folder that exists: at any moment it has the old content or all of the new one. Raises OSError."""
+    Inside(path.parent).write(path.name, data, mode)
+
+
 def compare(root: Path, texts: Mapping[str, str]) -> None:
     """Compare each text with its file. Raises DriftError with a unified diff if a file differs or is missing."""
     diff: list[str] = []

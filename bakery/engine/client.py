@@ -5,13 +5,13 @@ python-on-whales is imported where it is used, which takes 0.2 s.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from bakery.core.environment import for_tool
@@ -69,36 +69,99 @@ def parse_buildx_version(text: str) -> tuple[int, ...] | None:
     return tuple(int(number or 0) for number in match.groups()) if match else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How calls of the docker client are made."""
+
+    environment: Mapping[str, str]
+    timeout_s: float
+    new_session: bool
+
+
+_CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
+"""How python-on-whales calls docker now; None where others than Bakery use it."""
+
+_plain_run = subprocess.run
+
+
+class _Subprocess:
+    """What python-on-whales uses of the module `subprocess`."""
+
+    PIPE = subprocess.PIPE
+
+    @staticmethod
+    def run(
+        args: list[str],
+        *,
+        input: bytes | None,
+        stdout: int | None,
+        stderr: int | None,
+        env: Mapping[str, str],
+        pass_fds: Sequence[int],
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run docker as `_CALL` says."""
+        if call := _CALL.get():
+            return _completed(args, call)
+        return _plain_run(args, input=input, stdout=stdout, stderr=stderr, env=env, pass_fds=pass_fds)
+
+
+def _completed(argv: Sequence[str], call: _Call) -> subprocess.CompletedProcess[bytes]:
+    """Run the docker client to its end. Raises ClientError if it cannot be started, or takes too long."""
+    try:
+        return subprocess.run(
+            argv,
+            env=for_tool(call.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=call.timeout_s,
+            start_new_session=call.new_session,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ClientError(argv[1:], f"no answer within {call.timeout_s:g} s") from error
+    except OSError as error:
+        raise ClientError(argv[1:], str(error), is_missing=True) from error
+
+
 class Engine:
     """The engine that the whole environment of a docker client selects (PATH, DOCKER_HOST, DOCKER_CONFIG, …).
 
-    Methods raise ClientError if the client or buildx is missing, fails, or takes too long.
+    With ``new_session``, Ctrl-C does not reach the client. Methods raise ClientError if the client or buildx is missing, fails, or takes too long.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
 
-    def run(self, *words: str, timeout_s: float = TIMEOUT_S, new_session: bool = False) -> str:
-        """Run the docker client and return its output. With ``new_session``, Ctrl-C does not reach it."""
+    @contextmanager
+    def docker(self, *, timeout_s: float = TIMEOUT_S, new_session: bool = False) -> Iterator[DockerClient]:
+        """Give python-on-whales' client of this engine. Each of its calls may take ``timeout_s``, as one of `run`.
+
+        Raises ClientError if a call fails or takes too long, or if python-on-whales cannot read its answer.
+        """
+        from python_on_whales import DockerClient, utils
+        from python_on_whales.client_config import ParsingError
+        from python_on_whales.exceptions import DockerException
+
+        # It has no time limits, and takes the environment of the process.
+        vars(utils)["subprocess"] = _Subprocess
+        before = _CALL.set(_Call(self.environment, timeout_s, new_session))
         try:
-            done = subprocess.run(
-                [self._program(), *words],
-                env=for_tool(self.environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                check=False,
-                timeout=timeout_s,
-                start_new_session=new_session,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ClientError(words, f"no answer within {timeout_s:g} s") from error
-        except OSError as error:
-            raise ClientError(words, str(error), is_missing=True) from error
+            yield DockerClient(client_call=[self._program()])
+        except DockerException as error:
+            said = error.stderr or ""
+            raise ClientError(error.docker_command[1:], _reason(said), said) from error
+        except (ParsingError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ClientError((), f"its answer cannot be read: {str(error).strip().partition(chr(10))[0]}") from error
+        finally:
+            _CALL.reset(before)
+
+    def run(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
+        """Run the docker client for what python-on-whales does not offer, and return its output."""
+        done = _completed([self._program(), *words], _Call(self.environment, timeout_s, False))
         if done.returncode:
-            raise ClientError(words, _reason(done.stderr), done.stderr)
-        return done.stdout
+            said = done.stderr.decode(errors="replace")
+            raise ClientError(words, _reason(said), said)
+        return done.stdout.decode(errors="replace")
 
     def run_or_empty(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
         """Return the client's output; empty if it fails or exceeds ``timeout_s``, but not if it is missing."""
@@ -132,32 +195,39 @@ class Engine:
             raise ClientError(words, str(error), is_missing=True) from error
 
     def call(self) -> list[str]:
-        """Return the start of every command line: the program and the flags that select the engine."""
-        return [str(word) for word in self._client().client_config.docker_cmd]
+        """Return the start of a command line of the client."""
+        return [self._program()]
 
     def info(self) -> EngineInfo:
         """Return the output of ``docker info``. Raises EngineError if the engine does not answer."""
         try:
-            document = _parse(self.run("info", "--format", "{{json .}}"))
+            with self.docker() as docker:
+                found = docker.system.info()
         except ClientError as error:
             raise EngineError("the engine does not answer", hint=DOCTOR, details=[error.reason]) from error
-        version = _text(document, "ServerVersion")
-        if not version:
-            raise EngineError("the engine does not answer", hint=DOCTOR, details=strings(document.get("ServerErrors")))
-        containerd = _CONTAINERD in json.dumps(document.get("DriverStatus"))
+        if not found.server_version:
+            raise EngineError("the engine does not answer", hint=DOCTOR)
+        containerd = any(_CONTAINERD in row for row in found.driver_status or ())
         return EngineInfo(
-            version=version,
-            store="containerd" if containerd else _text(document, "Driver"),
-            cpus=_number(document, "NCPU"),
-            memory=_number(document, "MemTotal"),
-            root=_text(document, "DockerRootDir"),
-            architecture=_text(document, "Architecture"),
-            runtimes=tuple(sorted(strings(document.get("Runtimes")))),
+            version=found.server_version,
+            store="containerd" if containerd else found.driver or "",
+            cpus=found.n_cpu or 0,
+            memory=found.mem_total or 0,
+            root=str(found.docker_root_dir or ""),
+            architecture=found.architecture or "",
+            runtimes=tuple(sorted(found.runtimes or ())),
         )
+
+    def version(self, *, timeout_s: float = TIMEOUT_S) -> str:
+        """Return the version of the engine."""
+        with self.docker(timeout_s=timeout_s) as docker:
+            server = docker.version().server
+        return (server.version if server else "") or ""
 
     def buildx_version(self, *, timeout_s: float = TIMEOUT_S) -> tuple[int, ...] | None:
         """Return the version of buildx; None if it cannot be read."""
-        return parse_buildx_version(self.run("buildx", "version", timeout_s=timeout_s))
+        with self.docker(timeout_s=timeout_s) as docker:
+            return parse_buildx_version(docker.buildx.version())
 
     def builders(self, *, timeout_s: float = TIMEOUT_S) -> list[dict[str, Json]]:
         """Return what ``docker buildx ls`` prints as JSON."""
@@ -172,10 +242,9 @@ class Engine:
     def has_image(self, name: str) -> bool:
         """Whether the engine has an image of that name. Raises EngineError if it does not answer."""
         try:
-            return bool(self.run("image", "inspect", "--format", "{{.Id}}", name))
+            with self.docker() as docker:
+                return docker.image.exists(name)
         except ClientError as error:
-            if "no such image" in error.reason.lower():
-                return False
             raise EngineError("the engine does not answer", hint=DOCTOR, details=[error.reason]) from error
 
     def bake_offers(self, flag: str) -> bool:
@@ -188,26 +257,6 @@ class Engine:
         if program is None:
             raise ClientError((), "there is no docker on PATH", is_missing=True)
         return program
-
-    def _client(self) -> DockerClient:
-        """Return python-on-whales' client, which knows docker's flags; `run` and `start` run docker."""
-        from python_on_whales import DockerClient
-
-        get = self.environment.get
-        host, tls = get("DOCKER_HOST") or None, bool(get("DOCKER_TLS_VERIFY"))
-        certificates = get("DOCKER_CERT_PATH") if tls else None
-        folder = Path(certificates) if certificates else None
-        return DockerClient(
-            client_call=[self._program()],
-            config=get("DOCKER_CONFIG") or None,
-            host=host,
-            # docker refuses both; the host wins, as it does among the variables.
-            context=None if host else get("DOCKER_CONTEXT") or None,
-            tlsverify=tls or None,
-            tlscacert=folder / "ca.pem" if folder else None,
-            tlscert=folder / "cert.pem" if folder else None,
-            tlskey=folder / "key.pem" if folder else None,
-        )
 
 
 def _reason(stderr: str) -> str:
@@ -228,11 +277,6 @@ def _parse(output: str) -> dict[str, Json]:
 def _text(document: Mapping[str, Json], key: str) -> str:
     value = document.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _number(document: Mapping[str, Json], key: str) -> int:
-    value = document.get(key)
-    return value if isinstance(value, int) else 0
 
 
 def strings(value: Json) -> list[str]:

@@ -10,8 +10,9 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -39,6 +40,7 @@ RECIPE = 1
 MMDEBSTRAP = Bundle(name="mmdebstrap", packages=("mmdebstrap",))
 REGISTRY_TIMEOUT_S = 8
 PULL_TIMEOUT_S = 600
+LOAD_TIMEOUT_S = 300
 MAKE_TIMEOUT_S = 3600
 _LATE = 124
 """Exit code of timeout(1)."""
@@ -127,11 +129,13 @@ def ensure_debian(engine_env: Mapping[str, str], suite: str, arch: str, tag: str
     engine = Engine(env)
     if in_registry(env, tag):
         progress(f"pulling {tag}")
-        _docker(engine, "pull", "--quiet", "--platform", f"linux/{arch}", tag, timeout_s=PULL_TIMEOUT_S)
+        with _needed(f"pull {tag}"), engine.docker(timeout_s=PULL_TIMEOUT_S) as docker:
+            docker.image.pull(tag, quiet=True, platform=f"linux/{arch}")
     else:
         name = _load_stand_in(env, suite, arch, progress)
-        if not engine.run_or_empty("image", "inspect", "--format", "{{.Id}}", tag):
-            _docker(engine, "tag", name, tag)
+        if not engine.has_image(tag):
+            with _needed(f"tag {name} {tag}"), engine.docker() as docker:
+                docker.image.tag(name, tag)
         else:
             tag = name
     if image := inspect(env, tag, arch):
@@ -162,7 +166,8 @@ def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Prog
     except (OSError, tarfile.TarError, ValueError, KeyError) as error:
         raise UnavailableError(f"{image} is damaged: {error}", hint="delete it and try again") from error
     if not inspect(env, name, arch):
-        _docker(Engine(env), "load", "--quiet", "--input", str(image))
+        with _needed(f"load --input {image}"):
+            Engine(env).run("image", "load", "--quiet", "--input", str(image), timeout_s=LOAD_TIMEOUT_S)
     return name
 
 
@@ -306,9 +311,10 @@ def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int)
         raise UnavailableError("mmdebstrap failed", hint=HINT, details=done.stderr.splitlines()[-20:])
 
 
-def _docker(engine: Engine, *words: str, timeout_s: float = 300) -> None:
-    """Run the docker client. Raises UnavailableError if it fails."""
+@contextmanager
+def _needed(what: str) -> Iterator[None]:
+    """Raise UnavailableError if docker does not do ``what``."""
     try:
-        engine.run(*words, timeout_s=timeout_s)
+        yield
     except ClientError as error:
-        raise UnavailableError(f"`docker {' '.join(words)}` failed: {error.reason}", hint=HINT) from error
+        raise UnavailableError(f"`docker {what}` failed: {error.reason}", hint=HINT) from error

@@ -81,7 +81,8 @@ def chosen(environ: Mapping[str, str]) -> str:
 def require_builder(environ: Mapping[str, str], name: str) -> None:
     """Raise EngineError if buildx has no builder of a name. ``environ``: of a client that reaches the engine."""
     try:
-        Engine(environ).run("buildx", "inspect", name)
+        with Engine(environ).docker() as docker:
+            docker.buildx.inspect(name)
     except ClientError as error:
         raise EngineError(
             f"buildx has no builder {name!r} that can bake",
@@ -121,9 +122,9 @@ def _versions(env: Mapping[str, str], timeout_s: float) -> tuple[str, str]:
     """Return the versions of the engine and of buildx. Raises ClientError if one of them is missing or too old."""
     client = Engine(env)
     with ThreadPoolExecutor(2) as pool:
-        server = pool.submit(client.run, "version", "--format", "{{.Server.Version}}", timeout_s=timeout_s)
+        server = pool.submit(client.version, timeout_s=timeout_s)
         plugin = pool.submit(client.buildx_version, timeout_s=timeout_s)
-        version, buildx = server.result().strip(), plugin.result()
+        version, buildx = server.result(), plugin.result()
     words = ("buildx", "version")
     if buildx is None:
         raise ClientError(words, "the version of its buildx cannot be read")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -102,16 +103,19 @@ class Client:
         if is_new:
             self._change(node.name, *create_arguments(node))
         if node.driver != "remote" and (is_new or fields.get("Status") != "running"):
-            self._change(node.name, "inspect", "--bootstrap", node.builder, limit_s=BOOT_S)
+            with _changing(node.name), self._engine.docker(timeout_s=BOOT_S) as docker:
+                docker.buildx.inspect(node.builder, bootstrap=True)
         return is_new
 
     def down(self, builder: str) -> None:
         """Remove a builder of buildx, with its container or pod and their caches."""
-        self._change(builder, "rm", "--force", builder, limit_s=BOOT_S)
+        with _changing(builder), self._engine.docker(timeout_s=BOOT_S) as docker:
+            docker.buildx.remove(builder)
 
     def created(self, name: str) -> list[str]:
         """Return buildx's builders of the builder ``name``, including nodes that were in its configuration earlier."""
-        names = {str(document.get("Name", "")) for document in self._engine.builders(timeout_s=QUERY_S)}
+        with self._engine.docker(timeout_s=QUERY_S) as docker:
+            names = {builder.name or "" for builder in docker.buildx.list()}
         return sorted(item for item in names if item.startswith(builder_of(name, "")))
 
     def _inspect(self, node: Node) -> dict[str, str]:
@@ -122,12 +126,19 @@ class Client:
         lines = self._engine.run_or_empty("buildx", *words, timeout_s=QUERY_S).splitlines()
         return sum(line.startswith("{") for line in lines)
 
-    def _change(self, node: str, *words: str, limit_s: float = QUERY_S) -> None:
-        try:
-            self._engine.run("buildx", *words, timeout_s=limit_s)
-        except ClientError as error:
-            hint = "`wheel-bakery builders ls` shows the state of each node"
-            raise EngineError(error.reason, subject=f"node {node}", hint=hint) from error
+    def _change(self, node: str, *words: str) -> None:
+        with _changing(node):
+            self._engine.run("buildx", *words, timeout_s=QUERY_S)
+
+
+@contextmanager
+def _changing(node: str) -> Iterator[None]:
+    """Name the node in the error of a call that changes it."""
+    try:
+        yield
+    except ClientError as error:
+        hint = "`wheel-bakery builders ls` shows the state of each node"
+        raise EngineError(error.reason, subject=f"node {node}", hint=hint) from error
 
 
 def create_arguments(node: Node) -> list[str]:

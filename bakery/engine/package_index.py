@@ -23,6 +23,7 @@ from packaging.version import Version
 from bakery.core.addresses import hidden, is_address
 from bakery.core.connections import fetch
 from bakery.core.errors import UnavailableError
+from bakery.core.files import write_file
 from bakery.plan.cells import Need
 from wheel_audit.readers import json_of, read_json
 from wheel_audit.wheel_names import parse_wheel_name
@@ -283,8 +284,6 @@ def _remember(memory: Path, seen: Mapping[str, float]) -> None:
     fresh = {key: value for key, value in seen.items() if _is_fresh(value, time.time())}
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        scratch = memory.with_suffix(f".{re.sub('[^0-9]', '', str(time.time()))}")
-        scratch.write_text(json.dumps(fresh), encoding="utf-8")
-        scratch.replace(memory)
+        write_file(memory, json.dumps(fresh).encode())
     except OSError:
         return  # this is only a cache: the next run queries again

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.core.errors import OutputError, UsageError
+from bakery.core.files import write_file
 from bakery.init.findings import Rest, read_toml
 from bakery.init.tree import LARGEST, Tree
 from bakery.recipe.files import FILE, PYPROJECT, exists
@@ -198,14 +198,9 @@ class Target:
             raise OutputError(f"{self.file.name} was changed in the meantime", hint="run the command again")
         ending = b"" if before.endswith(b"\n") or not before else b"\n"
         newline = b"\r\n" if b"\r\n" in before else b"\n"
-        scratch = self.file.with_name(f".{self.file.name}.{os.getpid()}.tmp")
-        try:
-            with scratch.open("xb") as stream:
-                stream.write(before + ending + newline + text.encode().replace(b"\n", newline))
-            scratch.chmod(self.file.stat().st_mode & 0o777)
-            scratch.replace(self.file)
-        finally:
-            scratch.unlink(missing_ok=True)
+        mode = self.file.stat().st_mode & 0o777
+        write_file(self.file, before + ending + newline + text.encode().replace(b"\n", newline), mode)
+        self.file.chmod(mode)
 
 
 def find_target(tree: Tree, *, pyproject: bool) -> Target:

@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bakery.core.errors import OutputError
+from bakery.core.files import write_file
 from bakery.core.names import TARGET_ARCH
 from bakery.emit.dockerfile import program_texts
 from bakery.plan.dockerfile import Arg, Command, Env, Run, Stage, Step
@@ -208,9 +209,7 @@ def write(
     document = {"run": run, "files": listed(contents), "stages": list(map(json_of, numbers)), "cells": rows}
     path = journal.with_suffix(INPUTS)
     try:
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(document), encoding="utf-8")
-        temporary.replace(path)
+        write_file(path, json.dumps(document).encode())
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import stat
 import tarfile
 import time
@@ -12,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.core.errors import BakeError, InterruptedBake, OutputError
+from bakery.core.files import write_file
 from bakery.core.names import CARRIED, CARRIED_AT, Kind
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
@@ -19,6 +18,7 @@ from bakery.runs.bake_session import BakeSession, Pins, bake_once
 from bakery.runs.buildx.bake_outcome import BakeFailure
 from bakery.runs.run_folders import refuse_links
 from bakery.runs.stores.store import StoreError
+from wheel_audit.plain_files import open_plain
 
 CACHE_FILE = "ccache.tar"
 
@@ -91,13 +91,10 @@ def save(session: BakeSession, pins: Pins, targets: Sequence[Target], folder: Pa
             if stat.S_ISREG(exported.lstat().st_mode):
                 destination = _platform_folder(folder, target)
                 destination.mkdir(parents=True, exist_ok=True)
-                temporary = destination / f".{CACHE_FILE}.new"
-                shutil.move(exported, temporary)
-                temporary.chmod(0o644)
-                # The exporter gives all files one time. BuildKit takes a file of the same size and time for one that it
-                # received before, also from another folder.
-                os.utime(temporary)
-                temporary.replace(destination / CACHE_FILE)
+                # Not moved: the exporter gives all files one time, and BuildKit takes a file of the same size and time for
+                # one that it received before, also from another folder.
+                with open_plain(exported) as file:
+                    write_file(destination / CACHE_FILE, file, 0o644)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error}") from error
 

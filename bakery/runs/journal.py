@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
+from bakery.core.files import write_file
 from wheel_audit.plain_files import read_plain
 from wheel_audit.readers import json_of
 
@@ -127,9 +128,7 @@ def open_journal(
             others = sorted(filter(keeps, _newest(map(_read, old)).values()), key=lambda record: record.time)
             records = {record.cell: record for record in (*others[-MAX_CARRIED:], *started)}
             # All at once: cells whose records are missing would be built again.
-            temporary = journal.path.with_suffix(".tmp")
-            temporary.write_bytes(b"".join(map(_line, records.values())))
-            temporary.replace(journal.path)
+            write_file(journal.path, b"".join(map(_line, records.values())))
             for path in old[: max(0, len(old) + 1 - MAX_JOURNALS)]:
                 path.unlink(missing_ok=True)
                 path.with_suffix(INPUTS).unlink(missing_ok=True)

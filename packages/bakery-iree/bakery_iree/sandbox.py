@@ -22,11 +22,11 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from bakery.core.errors import EngineError, OutputError
 from bakery.engine.client import DOCTOR, ClientError, Engine
@@ -35,6 +35,10 @@ from bakery.runs.processes import caught
 from bakery_iree import programs
 from bakery_iree.container_io import Receiver, Tail, pack, unpack
 from wheel_audit.readers import read_json
+
+if TYPE_CHECKING:
+    from python_on_whales import Container
+    from python_on_whales.components.container.cli_wrapper import ContainerListFilter
 
 LABEL = "bakery.sandbox"
 """Label of every container: the process that runs it, see `_owner`."""
@@ -181,7 +185,7 @@ class Sandbox:
                 with self._container(container):
                     return self._run_program(program, inputs, folder, outputs, limits)
             except BaseException:
-                self._remove(["--filter", f"name=^/?{name}$"])
+                self._remove(("name", f"^/?{name}$"))
                 raise
 
     def run_program(  # noqa: PLR0913
@@ -292,26 +296,17 @@ class Sandbox:
     def halt(self) -> None:
         """End all containers; threads that wait for one get an EngineError."""
         self._halted.set()
-        self._remove(["--filter", f"label={LABEL}.run={self.run_id}"])
+        self._remove(("label", f"{LABEL}.run={self.run_id}"))
 
     def remove_leftovers(self) -> None:
         """Remove containers of processes of this machine that have died."""
-        columns = f'{{{{.ID}}}} {{{{.Label "{LABEL}"}}}}'
-        lines = self._query("ps", "--all", "--format", columns, "--filter", f"label={LABEL}").splitlines()
-        rows = [line.split() for line in lines]
-        if dead := [row[0] for row in rows if len(row) == 2 and is_dead(row[1])]:
-            self._query("rm", "--force", "--volumes", *dead)
+        self._remove(("label", LABEL), lambda container: is_dead((container.config.labels or {}).get(LABEL, "")))
 
-    def _remove(self, filters: Sequence[str]) -> None:
-        if ids := self._query("ps", "--all", "--quiet", *filters).split():
-            self._query("rm", "--force", "--volumes", *ids)
-
-    def _query(self, *words: str) -> str:
-        """Return the output of docker; empty if it fails, for example because another process was faster."""
-        try:
-            return self.engine.run(*words, new_session=True)
-        except ClientError:
-            return ""
+    def _remove(self, which: ContainerListFilter, chosen: Callable[[Container], bool] = lambda _: True) -> None:
+        """Remove containers, unless a call fails, for example because another process was faster."""
+        with contextlib.suppress(ClientError), self.engine.docker(new_session=True) as docker:
+            found = docker.container.list(all=True, filters=[which])
+            docker.container.remove([item for item in found if chosen(item)], force=True, volumes=True)
 
 
 def _not_run(log: str) -> EngineError:

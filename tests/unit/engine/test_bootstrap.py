@@ -254,7 +254,9 @@ def test_buildx_version(text: str, version: tuple[int, ...] | None) -> None:
 def _client(folder: Path, buildx: str) -> None:
     """Write a docker client that answers."""
     program = folder / "docker"
-    program.write_text(f'#!/bin/sh\n[ "$1" = version ] && echo 28.0.0 && exit\n{buildx}\n')
+    program.write_text(
+        f"""#!/bin/sh\n[ "$1" = version ] && echo '{{"Server": {{"Version": "28.0.0"}}}}' && exit\n{buildx}\n"""
+    )
     program.chmod(0o755)
 
 
