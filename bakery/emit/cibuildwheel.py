@@ -6,7 +6,6 @@ share are written once, others in overrides that select cells by their identifie
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -22,6 +21,13 @@ FOLDER = "cibuildwheel"
 
 DEFAULT_IMAGE = "manylinux_2_28"
 """PyPA's image, for recipes whose base cibuildwheel cannot use."""
+
+_HEAD = """\
+# Written by `wheel-bakery generate` from {}; edits are lost.
+# cibuildwheel --config-file THIS_FILE PACKAGE builds the same wheels on Linux, macOS and Windows;
+# `wheel-bakery wheel` runs it, audits the wheels, and publishes them to the output folder.
+
+"""
 
 _COPY = (
     'python -c "import os, shutil, sys; os.makedirs(sys.argv[2]); shutil.copy(sys.argv[1], sys.argv[2])" '
@@ -80,59 +86,53 @@ def _finishes(plan: Plan) -> bool:
 
 
 def _configuration(plan: Plan, cells: tuple[Cell, ...], folder: str) -> str:
+    import tomli_w
+
     options = {identifier(cell): options_of(plan, cell, folder) for cell in cells}
-    lines = [
-        f"# Written by `wheel-bakery generate` from {plan.source_file}; edits are lost.",
-        "# cibuildwheel --config-file THIS_FILE PACKAGE builds the same wheels on Linux, macOS and Windows;",
-        "# `wheel-bakery wheel` runs it, audits the wheels, and publishes them to the output folder.",
-        "",
-        "[tool.cibuildwheel]",
-        f"build = {_toml(list(options))}",
-        'skip = ""',
-        'archs = ["all"]',
-        *_take_shared(options),
-    ]
+    table: dict[str, Toml | Options | list[Options]] = {"build": list(options), "skip": "", "archs": ["all"]}
+    table |= _take_shared(options)
     for system in SYSTEMS:
-        system_options = {
-            identifier(cell): options[identifier(cell)] for cell in cells if cell.platform.startswith(system)
-        }
-        shared_lines = [*_take_shared(system_options), *(_images(plan, cells) if system == "linux" else [])]
-        lines += ["", f"[tool.cibuildwheel.{system}]", *shared_lines] if shared_lines else []
-    overrides: dict[str, list[str]] = {}
+        names = [identifier(cell) for cell in cells if cell.platform.startswith(system)]
+        shared = _take_shared({name: options[name] for name in names})
+        if of_system := shared | (_images(cells) if system == "linux" else {}):
+            table[system] = of_system
+    overrides: list[tuple[list[str], Options]] = []
     for name, rest in options.items():
-        overrides.setdefault("\n".join(_lines(rest)), []).append(name)
-    for text, names in overrides.items():
-        lines += ["", "[[tool.cibuildwheel.overrides]]", f"select = {_toml(names)}", text] if text else []
-    return "\n".join(lines) + "\n"
+        alike = next((names for names, others in overrides if others == rest), None)
+        if alike is not None:
+            alike.append(name)
+        elif rest:
+            overrides.append(([name], rest))
+    if overrides:
+        table["overrides"] = [{"select": names, **rest} for names, rest in overrides]
+    return _HEAD.format(plan.source_file) + tomli_w.dumps({"tool": {"cibuildwheel": table}}, indent=2)
 
 
-def _take_shared(options: Mapping[str, Options]) -> list[str]:
-    """Return the lines of the options that all cells share, and remove these from ``options``."""
+def _take_shared(options: Mapping[str, Options]) -> Options:
+    """Return the options that all cells share, and remove these from ``options``."""
     if not options:
-        return []
+        return {}
     first, *others = options.values()
     shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
     for item in options.values():
         for key in shared:
             del item[key]
-    return _lines(shared)
+    return shared
 
 
-def _lines(options: Options) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in options.items()]
-
-
-def _images(plan: Plan, cells: tuple[Cell, ...]) -> list[str]:
-    """Return the lines of the containers for Linux: on the recipe's base, or PyPA's image."""
-    # By default, cibuildwheel mounts the machine's / into the container.
-    lines = ['container-engine = "docker; disable_host_mount: true"'] if any(cell.images for cell in cells) else []
+def _images(cells: tuple[Cell, ...]) -> Options:
+    """Return the options of the containers for Linux: on the recipe's base, or PyPA's image."""
+    options: Options = {}
+    if any(cell.images for cell in cells):
+        # By default, cibuildwheel mounts the machine's / into the container.
+        options["container-engine"] = "docker; disable_host_mount: true"
     for platform in ("linux/amd64", "linux/arm64"):
         # A Debian image has a suite, and cibuildwheel cannot use it.
         if first := next((cell for cell in cells if cell.platform == platform), None):
             image = first.images[0]
             kind = "musllinux" if first.is_musl else "manylinux"
-            lines.append(f"{kind}-{MACHINES[platform]}-image = {_toml(DEFAULT_IMAGE if image.suite else image.ref)}")
-    return lines
+            options[f"{kind}-{MACHINES[platform]}-image"] = DEFAULT_IMAGE if image.suite else image.ref
+    return options
 
 
 class _Options:
@@ -160,7 +160,7 @@ class _Options:
             "test-requires": [self._of(value) for value in self._settings.test_requirements],
             "test-command": self._test(),
         }
-        return {key: value for key, value in options.items() if value or key == "repair-wheel-command"}
+        return {key: value or "" for key, value in options.items() if value or key == "repair-wheel-command"}
 
     def _config_settings(self) -> dict[str, str | list[str]]:
         texts: dict[str, list[str]] = {}
@@ -241,18 +241,3 @@ class _Options:
 def _escaped(text: str) -> str:
     """Escape a value of the environment, which cibuildwheel reads like bash reads text in double quotes."""
     return "".join(f"\\{char}" if char in '\\"$`' else char for char in text)
-
-
-def _toml(value: Toml) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list) and not value:
-        return '""'
-    if isinstance(value, list) and len(value) > 1:
-        return "[\n" + "".join(f"  {_toml(item)},\n" for item in value) + "]"
-    # JSON strings, booleans and short lists are valid TOML.
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _key(key: str) -> str:
-    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)

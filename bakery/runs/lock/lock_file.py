@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +16,6 @@ from bakery.runs.lock.model import VERSION, Lock, LockedFile, LockedPackages, Lo
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 _MAX_ENTRIES = 200_000
-_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _HINT = "`wheel-bakery lock` writes a new one"
 
 
@@ -43,9 +40,9 @@ def read(path: Path, shown: str) -> Lock | None:
 
 
 def lines_of(path: Path, shown: str, files: Iterable[str]) -> dict[str, int]:
-    """Return file → its line in a lock."""
+    """Return file → the line of its address in a lock."""
     lines = toml_file.read(path, shown).lines
-    return {name: line_of(lines, ("files", name)) for name in files}
+    return {name: line_of(lines, ("files", name, "origin")) for name in files}
 
 
 def cells(lock: Lock) -> dict[str, Materials]:
@@ -115,45 +112,8 @@ def _merged(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def text(lock: Lock) -> str:
-    """Return the file: sorted TOML with one item a line, so that each change changes one line."""
-    return "\n".join(_lines(lock)) + "\n"
+    """Return the file: sorted TOML with one value a line, so that a change of one thing changes its own lines."""
+    import tomli_w
 
-
-def _lines(lock: Lock) -> Iterator[str]:
-    yield f"# What the wheels of recipe {lock.recipe} are made of. Made by `wheel-bakery lock`: commit it, and do not edit it."
-    yield f"version = {lock.version}"
-    yield f"recipe = {_quoted(lock.recipe)}"
-    if lock.images:
-        yield from ("", "[images]")
-        for ref, by in lock.images.items():
-            yield f"{_key(ref)} = {{ {', '.join(f'{_key(key)} = {_quoted(value)}' for key, value in by.items())} }}"
-    for title, table in (("sources", lock.sources), ("suites", lock.suites)):
-        if table:
-            yield from ("", f"[{title}]", *(f"{_key(key)} = {_quoted(value)}" for key, value in table.items()))
-    if lock.files:
-        yield from ("", "[files]")
-        for name, file in lock.files.items():
-            fields = {"name": file.name, "version": file.version, "sha256": file.sha256, "origin": file.origin}
-            yield f"{_key(name)} = {{ {', '.join(f'{key} = {_quoted(value)}' for key, value in fields.items() if value)} }}"
-    for item in lock.packages:
-        yield from ("", "[[packages]]", f"place = {_quoted(item.place)}")
-        for key, values in (("cells", item.cells), ("requirements", item.requirements), ("files", item.files)):
-            yield from _list(key, values)
-    for image in lock.system:
-        yield from ("", "[[system]]", f"image = {_quoted(image.image)}", *_list("cells", image.cells))
-        for key, named in (("tools", image.tools), ("packages", image.packages)):
-            yield from (f"[system.{key}]", *(f"{_key(name)} = {_quoted(value)}" for name, value in named.items()))
-
-
-def _list(key: str, values: Iterable[str]) -> Iterator[str]:
-    items = [f"    {_quoted(value)}," for value in values]
-    yield from (f"{key} = [", *items, "]") if items else (f"{key} = []",)
-
-
-def _key(text: str) -> str:
-    return text if _BARE.match(text) else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    # JSON has the escapes of TOML, except for this character.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    head = f"# What the wheels of recipe {lock.recipe} are made of. Made by `wheel-bakery lock`: commit it, and do not edit it.\n"
+    return head + tomli_w.dumps(lock.model_dump(mode="json", by_alias=True, exclude_defaults=True))
