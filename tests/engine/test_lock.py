@@ -30,8 +30,8 @@ imports = ["demo"]
 
 
 def entry(text: str, name: str) -> str:
-    """Return the line of a lock that names a distribution."""
-    found = re.search(rf'(?m)^"{name}-.*$', text)
+    """Return the table of a lock with the file of a distribution."""
+    found = re.search(rf'(?m)^\[files\."{name}-[^\[]*(?=\n\n)', text)
     assert found, text
     return found[0]
 
@@ -95,8 +95,8 @@ def test_nothing_has_changed(project: Path) -> None:
 def test_another_file_than_the_locked_one_is_refused(project: Path) -> None:
     lock = project / "bakery.lock"
     text = lock.read_text()
-    line = entry(text, "setuptools")
-    lock.write_text(text.replace(line, re.sub(r'sha256 = "[0-9a-f]{64}"', f'sha256 = "{"0" * 64}"', line)))
+    table = entry(text, "setuptools")
+    lock.write_text(text.replace(table, re.sub(r'sha256 = "[0-9a-f]{64}"', f'sha256 = "{"0" * 64}"', table)))
     try:
         done = bakery(project, "wheel", code=12)
         told = rf"setuptools \S+: sha256 {'0' * 64} is locked, and the package index gave [0-9a-f]{{64}}"
@@ -125,14 +125,14 @@ def test_one_name_is_upgraded_and_the_others_stay(project: Path) -> None:
     before = lock.read_text()
     old = before.replace(
         entry(before, "packaging"),
-        f'"packaging-24.0-py3-none-any.whl" = {{ name = "packaging", version = "24.0", sha256 = "{"0" * 64}" }}',
+        f'[files."packaging-24.0-py3-none-any.whl"]\nname = "packaging"\nversion = "24.0"\nsha256 = "{"0" * 64}"',
     )
     old = re.sub(r'"packaging-[0-9.]+-py3-none-any\.whl",', '"packaging-24.0-py3-none-any.whl",', old)
     lock.write_text(old)
     try:
         bakery(project, "lock")
         kept = lock.read_text()
-        assert entry(kept, "packaging").startswith('"packaging-24.0-'), "what fits is kept"
+        assert entry(kept, "packaging").startswith('[files."packaging-24.0-'), "what fits is kept"
         assert "0" * 64 not in kept
         done = bakery(project, "lock", "--upgrade", "packaging")
         assert entry(lock.read_text(), "packaging") == entry(before, "packaging")

@@ -189,10 +189,10 @@ def test_a_lock_with_an_address_is_refused_before_anything_is_built(tmp_path: Pa
     bakery(folder, "lock", environment=environment)
     lock = folder / "bakery.lock"
     text = lock.read_text()
-    line = next(line for line in text.splitlines() if line.startswith('"setuptools-'))
     address = f"{private.url}/evil/setuptools.whl"
-    lock.write_text(text.replace(line, line.replace(" }", f', origin = "{address}" }}')))
-    number = lock.read_text().splitlines().index(line.replace(" }", f', origin = "{address}" }}')) + 1
+    origin = f'origin = "{address}"'
+    lock.write_text(text.replace('name = "setuptools"\n', f'name = "setuptools"\n{origin}\n'))
+    number = lock.read_text().splitlines().index(origin) + 1
     for words in (("wheel", "--locked"), ("wheel",), ("lock", "--check"), ("lock",)):
         done = bakery(folder, *words, code=12, environment=environment)
         said = " ".join(done.err.split())
