@@ -126,7 +126,8 @@ def _completed(argv: Sequence[str], call: _Call) -> subprocess.CompletedProcess[
 class Engine:
     """The engine that the whole environment of a docker client selects (PATH, DOCKER_HOST, DOCKER_CONFIG, …).
 
-    With ``new_session``, Ctrl-C does not reach the client. Methods raise ClientError if the client or buildx is missing, fails, or takes too long.
+    With ``new_session``, Ctrl-C does not reach the client. Methods raise ClientError if the client or buildx is missing,
+    fails, or takes too long.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
