@@ -84,6 +84,8 @@ def shell_word(value: Value) -> str:
     """
     if all(isinstance(part, str) for part in value):
         text = "".join(part for part in value if isinstance(part, str))
+        if "'" in text and not set(text) & set('"\\$`!'):
+            return f'"{text}"'
         return text if _SHELL_SAFE.match(text) else "'" + text.replace("'", "'\"'\"'") + "'"
     inner = (re.sub(r'(["\\$`])', r"\\\1", part) if isinstance(part, str) else f"${{{part.name}}}" for part in value)
     return '"' + "".join(inner) + '"'

@@ -4,10 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
 from bakery.plan.values import Value, expand
+
+
+class Role(StrEnum):
+    """What a stage is for, and whose programs a step mounts: ``dockerfiles/bin`` has a folder of this name.
+
+    `ROOT` is the root file system that the stages of a cell start from, `PREPARE` what only carries files; neither has programs.
+    """
+
+    PREPARE = "prepare"
+    ROOT = "root"
+    SYSTEM = "system"
+    PACKAGES = "packages"
+    SOURCE = "source"
+    CUDA = "cuda"
+    RUST = "rust"
+    BACKEND = "backend"
+    COMPILE = "compile"
+    FINISH = "finish"
+    TEST = "test"
+    RECORDS = "records"
+    CACHE = "cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +110,12 @@ class RequirementsFile:
 @dataclass(frozen=True, slots=True)
 class Run:
     """``RUN``: commands in order, up to the first that fails; the packages that it resolves, and the requirements files that it
-    writes (``lists``).
+    writes (``lists``). ``programs``: it mounts Bakery's programs of this role.
     """
 
     commands: tuple[Command | Script, ...]
     mounts: tuple[Mount, ...] = ()
+    programs: Role | None = None
     network: bool = True
     comment: str = ""
     resolves: Resolves | None = None
@@ -135,12 +158,20 @@ Step: TypeAlias = Arg | Env | Run | Copy | Add | Workdir | Cmd
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of the Dockerfile. ``base`` may refer to global arguments; ``on_builder``: it runs on the platform of the builder."""
+    """A stage of the Dockerfile.
+
+    Attributes:
+        base: may refer to global arguments.
+        says: what its steps do, in words for displays; empty for its name.
+        on_builder: it runs on the platform of the builder.
+    """
 
     name: str
     base: Value
     steps: tuple[Step, ...] = ()
     comment: str = ""
+    role: Role = Role.PREPARE
+    says: str = "prepare"
     on_builder: bool = False
 
     def dependencies(self, args: Mapping[str, str]) -> tuple[str, ...]:

@@ -12,14 +12,9 @@ from dataclasses import dataclass
 
 from bakery.core.errors import UsageError
 from bakery.plan.cells import Cell
+from bakery.plan.dockerfile import Role
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
-
-COMPILES = ("native", "compile")
-"""Stages that compile the project: cells that share one of them stay together.
-
-Cells share the stage that runs it again with the repository exactly if they share the first one.
-"""
 
 MOST_JOBS = 256
 """Jobs that a matrix of a GitHub Actions workflow may have."""
@@ -86,9 +81,10 @@ def _compile_groups(plan: Plan) -> list[CellGroup]:
     """Return the groups of cells that must stay together, each next to the groups that it shares most stages with."""
     lineage = Lineage(plan)
     digests = {cell.id: lineage.of(cell) for cell in plan.cells}
+    compiles = [stage.name for stage in plan.stages if stage.role is Role.COMPILE]
     # A shared wheel is published once all its cells passed; a shared compile runs once.
     shared_keys = {
-        cell.id: [cell.built_by, *(digests[cell.id][stage] for stage in COMPILES if stage in digests[cell.id])]
+        cell.id: [cell.built_by, *(digests[cell.id][stage] for stage in compiles if stage in digests[cell.id])]
         for cell in plan.cells
     }
     first: dict[str, int] = {}

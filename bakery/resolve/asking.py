@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Stage
+from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Role, Run, Stage
 from bakery.plan.options import Variable
 from bakery.plan.values import Ref, literal
 from bakery.resolve.references import declarations
-from bakery.resolve.stage_inputs import Parts, Turn, folder, literals, source_mount, stage_with_args
+from bakery.resolve.stage_inputs import Parts, Turn, folder, literals, source_mount, with_args
 from bakery.toolchains import program_mounts
-from bakery.toolchains.pip_steps import TOOLS
 from bakery.toolchains.program_mounts import GIT_CHECKOUT, GIT_CONTEXTS, GIT_PREFIX, REPOSITORY
 
 STAGE = "git"
 """The stage with the description: a copy, for the reason in `program_mounts.CONTEXT`."""
 
-_FILES, _DESCRIBE = "git-files", "git-description"
+_FILES = "git-files"
 _GIVEN, _RULES, _PRISTINE, _ASKED = "/run/repository", "/run/repository-rules", "/run/source", "/asked"
 _EPOCH = Arg("SOURCE_DATE_EPOCH")
+_ASKS = "If it asks git, it stops, and -again runs it with the repository."
 
 
 def asking_stages(  # noqa: PLR0913
@@ -36,6 +36,8 @@ def asking_stages(  # noqa: PLR0913
     run: Callable[[Turn], Run],
     comment: str,
     *args: Arg,
+    role: Role,
+    says: str,
     source: Mount | None = None,
     full: bool = False,
     is_dated: bool = True,
@@ -54,17 +56,16 @@ def asking_stages(  # noqa: PLR0913
     dated = (_EPOCH,) if is_dated else ()
     source = source or source_mount(parts, writable=True)
 
-    def stage(name: str, turn: Turn, comment: str, *more: Arg) -> Stage:
+    def stage(name: str, turn: Turn, comment: str, says: str, *more: Arg) -> Stage:
         steps = (run(turn),)
         own = (arg for arg in (*more, *args) if arg not in declarations(steps))
-        return stage_with_args(name, base, steps, comment, *own)
+        return with_args(Stage(name, literal(base), steps, comment, role, says), *own)
 
     if not parts.recipe.source.path:
-        return (stage(name, Turn((), source), comment, *dated),)
+        return (stage(name, Turn((), source), comment, says, *dated),)
 
     def turn(which: str, source: Mount, *mounts: Mount) -> Turn:
-        program = (f"{TOOLS}/bin/python", "-I", "-S", program_mounts.path("with_repository.py"))
-        words = literals(*program, which, result, *["--full"] * full, "--")
+        words = literals(program_mounts.path("with_repository.py"), which, result, *["--full"] * full, "--")
         return Turn(words, source, (Mount("bind", _RULES, source="/rules", from_=STAGE), *mounts))
 
     def chosen(name: str) -> Mount:
@@ -77,9 +78,9 @@ def asking_stages(  # noqa: PLR0913
     second = turn("again", handed, epoch, chosen(name))
     choice = (Copy(("/state/",), "/state/", STAGE), Copy((f"{_ASKED}/choice/",), "/", name))
     return (
-        stage(name, first, comment, *dated),
-        Stage(f"{name}-asked", literal("scratch"), choice, "The repository, if that step asked for it; else nothing."),
-        stage(again(name), second, "The same with the repository. If nobody asked, nothing is left to do here."),
+        stage(name, first, f"{comment} {_ASKS}", says, *dated),
+        Stage(f"{name}-asked", literal("scratch"), choice),
+        stage(again(name), second, "", f"{says} with the repository"),
     )
 
 
@@ -115,19 +116,22 @@ def repository_stages(parts: Parts) -> tuple[Stage, ...]:
     """
     if not parts.recipe.source.path:
         return ()
-    program = (f"{TOOLS}/bin/python", "-I", "-S", program_mounts.path("repository.py"), "/git", "/repository")
+    program = (program_mounts.path("repository.py"), "/git", f"/{REPOSITORY}")
     words = (*literals(*program, folder(parts)), (Ref(GIT_PREFIX),), (Ref(GIT_CHECKOUT),))
-    describe = Run((Command(words),), (Mount("bind", "/git", from_=_FILES),), network=False)
+    describe = Run((Command(words),), (Mount("bind", "/git", from_=_FILES),), Role.SOURCE, network=False)
     copies = (
         Copy(tuple(f"{place}{name}" for name in names), f"/{name_of}/{target}", name_of)
         for name_of, place in zip(GIT_CONTEXTS, (".gi[t]/", ""), strict=True)
         for names, target in ((_SENT, ""), (("ref[s]",), "refs/"), (("object[s]",), "objects/"))
     )
     args = (Arg(GIT_PREFIX, literal("")), Arg(GIT_CHECKOUT, literal(".")))
+    about = (
+        "Git's commits, tags and tracked files, for a project that asks for them; empty, unless contexts have the first two names.\n"
+        "No step sees configuration, hooks and logs."
+    )
     return (
-        *(Stage(name, literal("scratch"), comment="Nothing: a context has this name.") for name in GIT_CONTEXTS),
-        Stage(_FILES, literal("scratch"), tuple(copies), "No configuration, hooks and logs. No other step sees this."),
-        Stage(_DESCRIBE, literal("base"), (*args, describe)),
-        Stage(REPOSITORY, literal("scratch"), (Copy(("/repository/",), "/", _DESCRIBE),)),
-        Stage(STAGE, literal("scratch"), (Copy(("/",), "/", REPOSITORY),)),
+        *(Stage(name, literal("scratch"), comment="" if index else about) for index, name in enumerate(GIT_CONTEXTS)),
+        Stage(_FILES, literal("scratch"), tuple(copies)),
+        Stage(REPOSITORY, literal("base"), (*args, describe), "", Role.SOURCE, "describe the repository"),
+        Stage(STAGE, literal("scratch"), (Copy((f"/{REPOSITORY}/",), "/", REPOSITORY),)),
     )

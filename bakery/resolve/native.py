@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bakery.core.names import Phase
-from bakery.plan.dockerfile import Command, Env, Mount, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Env, Mount, Role, Run, Script, Stage, Step
+from bakery.plan.values import literal
 from bakery.recipe.models import Native
 from bakery.resolve.asking import asking_stages, results
 from bakery.resolve.references import declarations, parse_all
@@ -19,8 +20,8 @@ from bakery.resolve.stage_inputs import (
     install_packages,
     literals,
     network_words,
-    stage_with_args,
     toolkit_stage,
+    with_args,
     with_secrets,
 )
 from bakery.toolchains import pip_steps
@@ -56,24 +57,31 @@ def _requirements(parts: Parts, native: Native) -> tuple[Stage, ...]:
         return ()
     direct = parts.recipe.builder.allow_direct
     step = with_secrets(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", requirements, direct=direct))
-    return (stage_with_args(_PACKAGES, "base", (step,)),)
+    says = "resolve requirements of the native step"
+    return (with_args(Stage(_PACKAGES, literal("base"), (step,), "", Role.PACKAGES, says)),)
 
 
 def _tools(parts: Parts, native: Native) -> tuple[Stage, ...]:
     packages = native.system_packages
     comment = "Tools of the native step, of any Python."
-    steps = (install_packages(*packages),) if packages else ()
+    steps: tuple[Step, ...] = (install_packages(*packages),) if packages else ()
+    tools = Stage(
+        "native-tools", literal(toolkit_stage(parts)), steps, comment, Role.SYSTEM, "tools of the native step"
+    )
     if not native.requirements:
-        return (stage_with_args("native-tools", toolkit_stage(parts), steps, comment),)
-    below = (stage_with_args("native-system", toolkit_stage(parts), steps),) if steps else ()
+        return (with_args(tools),)
+    system = replace(tools, name="native-system", comment="", says="system packages of the native step")
+    below = (system,) if steps else ()
     base = below[0].name if below else toolkit_stage(parts)
     by, mounts = pip_steps.with_environment(VENV), (pip_steps.built(_PACKAGES, "native"),)
-    install = pip_steps.install_step("native", _PACKAGES, VENV, pip_steps.make_venv(VENV), by=by, mounts=mounts)
-    tools = (with_secrets(parts, Phase.REQUIREMENTS, install), Env((VENV_PATH,)))
+    install = pip_steps.install_step("native", _PACKAGES, VENV, by=by, mounts=mounts)
+    make = Run((pip_steps.make_venv(VENV),), (), Role.SYSTEM)
+    building = "build requirements of the native step"
+    steps = (make, with_secrets(parts, Phase.REQUIREMENTS, install), Env((VENV_PATH,)))
     return (
-        *below,
-        pip_steps.build_stage("native", _PACKAGES, base, by=pip_steps.WITH_TOOLS),
-        stage_with_args("native-tools", base, tools, comment),
+        *map(with_args, below),
+        pip_steps.build_stage("native", _PACKAGES, base, building, by=pip_steps.WITH_TOOLS),
+        with_args(Stage(tools.name, literal(base), steps, comment, Role.PACKAGES, tools.says)),
     )
 
 
@@ -103,5 +111,7 @@ def _native(parts: Parts, native: Native) -> tuple[Stage, ...]:
         run,
         f"Compiled once for all Pythons, {network_words(has_network=native.network)}; what it writes in /src is dropped.",
         *dict.fromkeys((*args, *ccache_args(parts.settings))),
+        role=Role.COMPILE,
+        says="native step",
         full=True,
     )

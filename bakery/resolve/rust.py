@@ -11,13 +11,13 @@ again only if manifests or lock files change, and no configuration of the projec
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Mount, Role, Run, Script, Stage
 from bakery.plan.values import Value, literal
 from bakery.resolve.base_stages import Lines
 from bakery.resolve.references import parse_table
-from bakery.resolve.stage_inputs import Parts, literals, stage_with_args, toolkit_stage
+from bakery.resolve.stage_inputs import Parts, literals, toolkit_stage, with_args
 from bakery.toolchains import program_mounts
-from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
+from bakery.toolchains.pip_steps import CERTIFICATES, NET, TOOLS
 
 PROJECT = "/requires/cargo"
 """The folder of stage ``project`` with what `cargo_project.py` found."""
@@ -51,15 +51,17 @@ def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     base = lines.packages.base if parts.native_python else toolkit_stage(parts)
     wanted = f"{PROJECT}/rust"
     install = Command(
-        literals("net", _PYTHON, program_mounts.path("rust.py"), wanted),
+        literals(NET, _PYTHON, program_mounts.path("rust.py"), wanted),
         tuple(item for item in parse_table(builder.environment) if item[0] == DIST_SERVER),
     )
     mounts = (Mount("bind", wanted, source=wanted, from_="project"), *CERTIFICATES)
-    rust = stage_with_args(_RUST, base, (Run((install,), mounts),), "The Rust that recipe or project ask for.")
+    about = "The Rust that recipe or project ask for."
+    run = Run((install,), mounts, Role.RUST)
+    rust = with_args(Stage(_RUST, literal(base), (run,), about, Role.RUST, "toolkit Rust"))
     if builder.network:
         return (rust,)
     fetch = Run(
-        (Command(literals("net", "vendor-crates", PROJECT, _CACHE)),),
+        (Command(literals(NET, "vendor-crates", PROJECT, _CACHE)),),
         (
             Mount("bind", PROJECT, source=PROJECT, from_="project"),
             # Two cargos must not write there at once, and each has a lock file of its own.
@@ -67,8 +69,9 @@ def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
             *CERTIFICATES,
             Mount("secret", "", id="cargo-config"),
         ),
+        Role.RUST,
     )
-    return (rust, Stage(_CRATES, literal(_RUST), (fetch,), "The crates of Cargo.lock."))
+    return (rust, Stage(_CRATES, literal(_RUST), (fetch,), "The crates of Cargo.lock.", Role.RUST, "fetch Rust crates"))
 
 
 def crates_mounts(parts: Parts) -> tuple[Mount, ...]:

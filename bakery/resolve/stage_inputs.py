@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bakery.core.errors import PlanError
 from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, TARGET_ARCH, WHEEL_PYTHON, Phase, size_mb
 from bakery.plan.build_facts import JobLimits
-from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Run, Script, Stage, Step, Workdir
+from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Role, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
 from bakery.recipe.models import Builder, Native, Recipe
@@ -17,7 +17,7 @@ from bakery.resolve.settings import Settings
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
 from bakery.toolchains.facts import sccache
-from bakery.toolchains.pip_steps import CERTIFICATES
+from bakery.toolchains.pip_steps import CERTIFICATES, NET
 from bakery.toolchains.toolkits.base import Toolkit
 
 VENV = "/opt/venv"
@@ -42,7 +42,6 @@ COMPILERS = (*COMPILER_CACHE, Mount("cache", "/var/cache/slots", id="bakery-slot
 SCCACHE = f"{pip_steps.TOOLS}/bin/sccache"
 """sccache, where the tools include it."""
 
-_COUNT = "/tmp/ccache.log"
 _PACKED, _MADE = "/packed", "/packing/made"
 
 _SPECIAL = frozenset("*?[]\\$\"',")
@@ -100,8 +99,8 @@ def literals(*words: str) -> tuple[Value, ...]:
 
 def install_packages(*packages: str, crosses: bool = False) -> Run:
     """Return the step that installs system packages; if it crosses, libraries for the wheel's platform."""
-    words = ("net", *(("cross-tools",) if crosses else ()), "install-packages", *packages)
-    return Run((Command(literals(*words)),), CERTIFICATES)
+    words = (NET, *(("cross-tools",) if crosses else ()), "install-packages", *packages)
+    return Run((Command(literals(*words)),), CERTIFICATES, Role.SYSTEM)
 
 
 def scope_stage(settings: Settings) -> tuple[Stage, ...]:
@@ -119,22 +118,21 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
     """Return the stages that import and export the compiler cache, because no layer contains a cache mount."""
     if not parts.recipe.builder.compiler_cache:
         return ()
-    command = Command(literals("carry-ccache", CCACHE.target, _PACKED, _MADE))
+    about = "No layer holds a cache mount: this packs it, or fills it from a context named carried. Another CARRIED_AT repeats it."
+    command = Command(literals(program_mounts.path("carry-ccache"), CCACHE.target, _PACKED, _MADE))
     return (
-        Stage(
-            CARRIED,
-            literal("scratch"),
-            comment="A compiler cache from another machine is a context of this name.",
-        ),
+        Stage(CARRIED, literal("scratch"), comment=about),
         Stage(
             CARRY,
             literal("builder"),
             (
                 Arg(TARGET_ARCH),
                 Arg(CARRIED_AT),
-                Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), network=False),
+                Run((command,), (*COMPILER_CACHE, Mount("bind", _PACKED, from_=CARRIED)), Role.CACHE, network=False),
             ),
-            "No layer holds a cache mount. Another CARRIED_AT runs this step again; --no-cache would empty the mount.",
+            "",
+            Role.CACHE,
+            "move the compiler cache",
         ),
         Stage(f"{parts.recipe.name}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
     )
@@ -166,12 +164,6 @@ def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
     return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
 
 
-def shell_programs() -> Copy:
-    """Return the step that copies the programs for interactive use into an image."""
-    names = ("net", "find-python", "install-packages")
-    return Copy(tuple(f"/{name}" for name in names), f"{program_mounts.FOLDER}/", program_mounts.STAGE)
-
-
 def remove_programs(parts: Parts) -> tuple[Script, ...]:
     """Return the commands that remove Bakery's programs from the source, if it is the whole build context."""
     if not parts.recipe.source.path or folder(parts) != ".":
@@ -201,9 +193,11 @@ def folder(parts: Parts) -> str:
 
 def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
     """Return the words before a command that compiles: cross compilers, ccache, and the limit of parallel jobs."""
-    cached = literals("with-cross") if settings.recipe.builder.cross else ()
-    cached += literals("with-ccache") if settings.recipe.builder.compiler_cache else ()
-    return (*cached, *literals(*job_limits(settings.recipe.builder).words))
+    builder = settings.recipe.builder
+    names = (*["with-cross"] * bool(builder.cross), *["with-ccache"] * bool(builder.compiler_cache))
+    words = job_limits(builder).words
+    limits = (program_mounts.path(words[0]), *words[1:]) if words else ()
+    return literals(*map(program_mounts.path, names), *limits)
 
 
 def compile_step(  # noqa: PLR0913
@@ -225,12 +219,11 @@ def compile_step(  # noqa: PLR0913
     ccache_env: tuple[tuple[str, Value], ...] = ()
     ccache_report: tuple[Command, ...] = ()
     if settings.recipe.builder.compiler_cache:
-        ccache_env = (("CCACHE_STATSLOG", literal(_COUNT)),)
-        ccache_report = (Command(literals("count-ccache")),)
+        ccache_report = (Command(literals(program_mounts.path("count-ccache"))),)
         mounts = (*mounts, *COMPILERS)
         if parts.toolkits:
             # torch calls nvcc by its path, unless this names another program.
-            ccache_env = (*ccache_env, ("PYTORCH_NVCC", literal(program_mounts.path("nvcc-ccache"))))
+            ccache_env = (("PYTORCH_NVCC", literal(program_mounts.path("nvcc-ccache"))),)
             if settings.recipe.builder.compiler_cache == "sccache":
                 ccache_env = (*ccache_env, ("CMAKE_CUDA_COMPILER_LAUNCHER", literal(SCCACHE)))
     # What the recipe sets replaces Bakery's own.
@@ -243,7 +236,7 @@ def compile_step(  # noqa: PLR0913
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
     commands = (*first, command, *ccache_report)
     run_mounts = (turn.source, *turn.mounts, *mounts)
-    return with_secrets(parts, phase, Run(commands, run_mounts, network=table.network))
+    return with_secrets(parts, phase, Run(commands, run_mounts, Role.COMPILE, network=table.network))
 
 
 def ccache_args(settings: Settings) -> tuple[Arg, ...]:
@@ -287,7 +280,7 @@ def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...
 
 def install_missing(commands: tuple[Command, ...]) -> tuple[Step, ...]:
     """Return the step that installs what a base lacks; none without commands."""
-    return (Run(commands, CERTIFICATES),) if commands else ()
+    return (Run(commands, CERTIFICATES, Role.SYSTEM),) if commands else ()
 
 
 def python_commands(parts: Parts) -> tuple[Command, ...]:
@@ -298,12 +291,12 @@ def python_commands(parts: Parts) -> tuple[Command, ...]:
 def make_environment(parts: Parts) -> Run:
     """Return the step that makes `VENV` with the cell's Python."""
     commands = python_commands(parts)
-    return Run((*commands, VENV_COMMAND), CERTIFICATES if commands else ())
+    return Run((*commands, VENV_COMMAND), CERTIFICATES if commands else (), Role.SYSTEM)
 
 
-def stage_with_args(name: str, base: str, steps: Sequence[Step], comment: str = "", *args: Arg) -> Stage:
+def with_args(stage: Stage, *args: Arg) -> Stage:
     """Return a stage that declares ``args`` and every build argument that its steps refer to."""
-    return Stage(name, literal(base), (*args, *declarations(steps), *steps), comment)
+    return replace(stage, steps=(*args, *declarations(stage.steps), *stage.steps))
 
 
 def environment_stages(
@@ -315,14 +308,20 @@ def environment_stages(
     files in these. The step belongs into a stage that starts from the first of the stages.
     """
     direct = parts.recipe.builder.allow_direct
-    system = stage_with_args(f"{place}-system", "runtime", (make_environment(parts),))
+    environment, says = (make_environment(parts),), f"environment of the {place}"
+    system = with_args(Stage(f"{place}-system", literal("runtime"), environment, role=Role.SYSTEM, says=says))
     by = pip_steps.with_environment(VENV)
     resolve = pip_steps.resolve(place, words, by=by, direct=direct, mounts=mounts)
     # Packages may replace the Python and pip of this environment.
     pip, built = pip_steps.pip_mount(stage, VENV), pip_steps.built(stage, place)
     install = pip_steps.install_step(place, stage, VENV, mounts=(pip, built))
+    steps = (with_secrets(parts, Phase.REQUIREMENTS, resolve),)
+    resolving = Stage(
+        stage, literal(system.name), steps, comment, Role.PACKAGES, f"resolve requirements of the {place}"
+    )
+    building = f"build requirements of the {place} that have no wheel"
     return (
         system,
-        stage_with_args(stage, system.name, (with_secrets(parts, Phase.REQUIREMENTS, resolve),), comment),
-        pip_steps.build_stage(place, stage, "runtime", mounts=(pip,)),
+        with_args(resolving),
+        pip_steps.build_stage(place, stage, "runtime", building, mounts=(pip,)),
     ), with_secrets(parts, Phase.REQUIREMENTS, install)

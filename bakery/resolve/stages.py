@@ -34,6 +34,7 @@ from bakery.plan.dockerfile import (
     Mount,
     RequirementsFile,
     Resolves,
+    Role,
     Run,
     Script,
     Stage,
@@ -69,16 +70,15 @@ from bakery.resolve.stage_inputs import (
     python_commands,
     remove_programs,
     scope_stage,
-    shell_programs,
     source_mount,
-    stage_with_args,
+    with_args,
     with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
 from bakery.resolve.wheel_test import FIRST, REQUIRES, RUN_LIST, list_mount, test_stages
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.pip_steps import CERTIFICATES, INDEX, TOOLS
-from bakery.toolchains.program_mounts import with_programs
+from bakery.toolchains.pip_steps import CERTIFICATES, INDEX, NET
+from bakery.toolchains.program_mounts import SHELL
 
 LOCK = "/requirements.lock"
 """The packages of the build with their hashes, as information in the builder."""
@@ -124,7 +124,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
             f"{parts.recipe.name}-wheel",
             literal("scratch"),
             (Copy(("/wheels/dist/",), "/", "repair"),),
-            "The wheel and nothing else.",
+            says="wheel",
         ),
         *test_stages(parts, lines),
         _dev(parts),
@@ -133,7 +133,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
     all_stages = (*build_stages, *materials, *carry_stages(parts))
     for stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
         all_stages = insert_before_use(all_stages, stage)
-    return with_programs(all_stages)
+    return all_stages
 
 
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
@@ -144,9 +144,10 @@ def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     toolkit_stages = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(components)))
     if toolkit_stages[-1].name == "toolkit":
         return toolkit_stages
+    release, says = ("cuda-", Ref("CUDA_VERSION%%.*")), "toolkit CUDA"
     return (
         *toolkit_stages,
-        Stage("toolkit", ("cuda-", Ref("CUDA_VERSION%%.*")), comment="The toolkit that has this release."),
+        Stage("toolkit", release, comment="The toolkit that has this release.", role=Role.CUDA, says=says),
     )
 
 
@@ -155,42 +156,46 @@ def _cross_tools() -> Stage:
 
     Where both platforms are the same, its step does nothing, so one Dockerfile serves native and crossed cells.
     """
-    run = Run((Command((*literals("net", "cross-tools", "for"), (Ref(TARGET_ARCH),))),), CERTIFICATES)
+    run = Run((Command((*literals(NET, "cross-tools", "for"), (Ref(TARGET_ARCH),))),), CERTIFICATES, Role.SYSTEM)
     comment = "Compilers for the wheel's platform, where it is another one."
-    return Stage("toolkit", literal("base"), (Arg(TARGET_ARCH), run), comment)
+    return Stage("toolkit", literal("base"), (Arg(TARGET_ARCH), run), comment, Role.SYSTEM, "cross compilers")
 
 
 def _source(parts: Parts) -> tuple[Stage, ...]:
     git, sdist = parts.recipe.source.git, parts.recipe.source.sdist
+    about, says = "The project's source.", "project's source"
     if git:
         # BuildKit takes an https URL for a repository only when it ends in .git.
         suffix = "" if git.endswith(".git") or not git.startswith("http") else ".git"
         address = f"{git}{suffix}#{parts.recipe.source.ref}"
-        return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), "The project's source."),)
+        return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), about, says=says),)
     if sdist:
         fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, _FETCHED))
-        fetching = Run((fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), resolves=Resolves(SOURCE, literals(sdist)))
+        fetching = Run(
+            (fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), Role.PACKAGES, resolves=Resolves(SOURCE, literals(sdist))
+        )
         steps = (with_secrets(parts, Phase.FETCH, fetching),)
         return (
-            Stage("fetch", literal("base"), steps),
-            Stage("source", literal("scratch"), (Copy((_FETCHED,), "/src", "fetch"),), "The project's source."),
+            Stage("fetch", literal("base"), steps, about, Role.PACKAGES, "fetch the source"),
+            Stage("source", literal("scratch"), (Copy((_FETCHED,), "/src", "fetch"),), says=says),
         )
     return ()
 
 
 def _project(parts: Parts) -> Stage:
     ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
-    program = (f"{TOOLS}/bin/python", program_mounts.path("requires.py"))
     listing: tuple[Command | Script, ...] = (
-        Command(literals(*program, "/src", REQUIRES, *ours)),
+        Command(literals(program_mounts.path("requires.py"), "/src", REQUIRES, *ours)),
         *read_project(parts),
     )
     lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(RUN_LIST, "run", ours))
     return Stage(
         "project",
         literal("base"),
-        (Run(listing, (source_mount(parts, writable=False),), network=False, lists=lists),),
+        (Run(listing, (source_mount(parts, writable=False),), Role.SOURCE, network=False, lists=lists),),
         "What the project needs to be built, and to run; the same list means the same builder.",
+        Role.SOURCE,
+        "read the project's requirements",
     )
 
 
@@ -208,7 +213,11 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
     )
     # A step of its own: scripts of system packages see no credentials.
     steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, resolve))
-    return stage_with_args(_PACKAGES, lines.packages.base, steps, "All that the build needs, resolved for this cell.")
+    about, says = (
+        "The build backend and what the project lists for it, resolved and installed.",
+        "resolve build requirements",
+    )
+    return with_args(Stage(_PACKAGES, literal(lines.packages.base), steps, about, Role.PACKAGES, says))
 
 
 def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
@@ -222,10 +231,13 @@ def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     install = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
     copy_lock = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
     steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
+    system_says, building = "Python and system packages of the builder", "build requirements that have no wheel"
+    says = "install build requirements"
+    below = literal(below_builder(parts, lines))
     return (
-        stage_with_args(_SYSTEM, below_builder(parts, lines), system_steps),
-        pip_steps.build_stage("build", _PACKAGES, _SYSTEM, by=by),
-        stage_with_args("backend", _SYSTEM, steps, "The build backend, and what the project lists for it."),
+        with_args(Stage(_SYSTEM, below, system_steps, "", Role.SYSTEM, system_says)),
+        pip_steps.build_stage("build", _PACKAGES, _SYSTEM, building, by=by),
+        with_args(Stage("backend", literal(_SYSTEM), steps, "", Role.BACKEND, says)),
         *_of_backend(parts),
     )
 
@@ -243,7 +255,7 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
         words = (*turn.words, *program, *literals("ask", "/src", VENV, _BACKEND), *config)
         ask = Command(words, parse_table(settings.recipe.builder.environment))
         commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
-        return Run(commands, (turn.source, *turn.mounts), network=False)
+        return Run(commands, (turn.source, *turn.mounts), Role.BACKEND, network=False)
 
     # One of the two answers is empty.
     more = results(parts, _ASK, _BACKEND, f"{REQUIRES}/again.txt")
@@ -258,17 +270,23 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
     folder = f"{pip_steps.SOURCES}/{place}"
     requirements = Mount("bind", folder, source=folder, from_="backend-requirements")
     add = (Command((*program, *literals("add", place, VENV))), Script(f"cat {folder}/requirements.txt >> {LOCK}"))
+    about, says = "What the build backend requires beside that (PEP 517).", "ask the build backend what it requires"
+    more_says, resolving = "install requirements of the build backend", "resolve requirements of the build backend"
+    more_steps = (with_secrets(parts, Phase.REQUIREMENTS, resolve),)
+    adding = (Run(add, (requirements,), Role.PACKAGES, network=False),)
     return (
-        *asking_stages(
-            parts, _ASK, "backend", _BACKEND, asking, "What the backend requires beside that (PEP 517).", is_dated=False
+        *asking_stages(parts, _ASK, "backend", _BACKEND, asking, about, role=Role.BACKEND, says=says, is_dated=False),
+        with_args(
+            Stage(
+                "backend-requirements",
+                literal(_PACKAGES),
+                more_steps,
+                "The builder: what this project's build needs, and nothing else.",
+                Role.PACKAGES,
+                resolving,
+            )
         ),
-        stage_with_args("backend-requirements", _PACKAGES, (with_secrets(parts, Phase.REQUIREMENTS, resolve),)),
-        stage_with_args(
-            "builder",
-            "backend",
-            (Run(add, (requirements,), network=False),),
-            "What this project's build needs, and nothing else.",
-        ),
+        with_args(Stage("builder", literal("backend"), adding, "", Role.PACKAGES, more_says)),
     )
 
 
@@ -297,6 +315,8 @@ def _compile(parts: Parts) -> tuple[Stage, ...]:
         ),
         f"Compiles {network_words(has_network=parts.recipe.builder.network)}; what it writes in /src is dropped.",
         *ccache_args(settings),
+        role=Role.COMPILE,
+        says="compile",
         source=prepared_source() if prepared else None,
         given=_ASK,
     )
@@ -304,9 +324,9 @@ def _compile(parts: Parts) -> tuple[Stage, ...]:
 
 def _repair(parts: Parts) -> Stage:
     settings, repair = parts.settings, parts.recipe.wheel.repair
-    built = results(parts, "compile", _BUILT, f"{_BUILT}-again")
+    built = results(parts, "compile", _BUILT, "/wheels/again")
     words: list[Value] = [
-        *literals(f"{TOOLS}/bin/python", program_mounts.path("finish.py"), _BUILT, "/wheels/dist"),
+        *literals(program_mounts.path("finish.py"), _BUILT, "/wheels/dist"),
         *literals(*(f"--again={mount.target}" for mount in built)),
     ]
     if repair.enabled:
@@ -322,14 +342,10 @@ def _repair(parts: Parts) -> Stage:
         words += [word for naming in names for word in (literal("--name"), naming.words)]
     words += literals("--first", FIRST) if names[1:] else ()
     folders = literals("/wheels/dist", *([FIRST] if names[1:] else []))
-    normalise = Command((*literals(f"{TOOLS}/bin/python", program_mounts.path("archive.py")), *folders))
-    return stage_with_args(
-        "repair",
-        "compile",
-        (Run((Command(tuple(words)), normalise), built, network=False),),
-        "Names the wheel, and adds the libraries that it needs.",
-        Arg("SOURCE_DATE_EPOCH"),
-    )
+    normalise = Command((literal(program_mounts.path("archive.py")), *folders))
+    steps = (Run((Command(tuple(words)), normalise), built, Role.FINISH, network=False),)
+    about = "Names the wheel, and adds the libraries that it needs; then the wheel and nothing else."
+    return with_args(Stage("repair", literal("compile"), steps, about, Role.FINISH, "repair"), Arg("SOURCE_DATE_EPOCH"))
 
 
 def _dev(parts: Parts) -> Stage:
@@ -338,6 +354,6 @@ def _dev(parts: Parts) -> Stage:
     return Stage(
         f"{parts.recipe.name}-builder",
         literal("builder"),
-        (shell_programs(), Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
+        (SHELL, Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
         "For a shell: the build tools and the project.",
     )

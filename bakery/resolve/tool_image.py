@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Cmd, Command, Env, Run, Stage, Step, Workdir
+from bakery.plan.dockerfile import Cmd, Command, Env, Role, Run, Stage, Step, Workdir
 from bakery.plan.values import literal
 from bakery.recipe.models import Image
 from bakery.resolve.base_stages import lowest, stage_lines
@@ -18,11 +18,10 @@ from bakery.resolve.stage_inputs import (
     install_missing,
     install_packages,
     literals,
-    shell_programs,
-    stage_with_args,
+    with_args,
 )
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.program_mounts import with_programs
+from bakery.toolchains.program_mounts import SHELL
 
 PLACE = "image"
 """The place of the packages in a lock."""
@@ -44,23 +43,26 @@ def image_stages(parts: Parts) -> tuple[Stage, ...]:
         literal(line.root_stage),
         (*install_missing(parts.base.for_running()), *((install_packages(*system),) if system else ())),
         "What the tools need of the base.",
+        Role.SYSTEM,
+        "system packages of the image",
     )
     requirements = parse_all(image.requirements)
     comment = "All that the tools need, resolved for this cell."
     packages, setup = environment_stages(parts, PLACE, _REQUIREMENTS, requirements, comment)
-    steps = (setup, *_programs(image), Env((VENV_PATH,)), shell_programs(), Workdir("/work"), Cmd(("bash",)))
+    steps = (setup, *_programs(image), Env((VENV_PATH,)), SHELL, Workdir("/work"), Cmd(("bash",)))
+    about = "The tools and nothing else."
     stages = (
         *lowest(parts, line),
         runtime,
         *packages,
-        stage_with_args(name, packages[0].name, steps, "The tools and nothing else."),
+        with_args(Stage(name, literal(packages[0].name), steps, about, Role.PACKAGES, "install the image's packages")),
         *image_materials(parts.recipe.name, line, name, _REQUIREMENTS),
     )
-    return with_programs(insert_before_use(stages, pip_steps.lock_stage(stages)))
+    return insert_before_use(stages, pip_steps.lock_stage(stages))
 
 
 def _programs(image: Image) -> tuple[Step, ...]:
     """Return the step that puts programs of packages on PATH; none where the recipe names none."""
     programs = image.programs
     words = literals(VENV_PYTHON, "-I", _LINK, f"{VENV}/bin", *(f"{name}={path}" for name, path in programs.items()))
-    return (Run((Command(words),), network=False),) if programs else ()
+    return (Run((Command(words),), (), Role.FINISH, network=False),) if programs else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bakery.core.names import Phase
-from bakery.plan.dockerfile import Command, Env, Mount, Run, Script, Stage, Step
+from bakery.plan.dockerfile import Command, Env, Mount, Role, Run, Script, Stage, Step
 from bakery.plan.values import literal
 from bakery.resolve.base_stages import Lines
 from bakery.resolve.materials_stages import TEST_REQUIREMENTS
@@ -18,11 +18,11 @@ from bakery.resolve.stage_inputs import (
     install_missing,
     literals,
     source_mount,
-    stage_with_args,
+    with_args,
     with_secrets,
 )
 from bakery.toolchains import pip_steps, program_mounts
-from bakery.toolchains.pip_steps import NETWORK
+from bakery.toolchains.pip_steps import NET, NETWORK
 from bakery.toolchains.toolkits.base import STUBS
 
 TEST = "test"
@@ -49,15 +49,15 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
         "runtime",
         literal(lines.runs.root_stage),
         install_missing(parts.base.for_running()),
-        "A clean base: nothing of the builder is in it.",
+        "A clean base, with nothing of the builder, and all that the test needs.",
+        Role.SYSTEM,
+        "Python of the test",
     )
     requirements = dict.fromkeys(
         (*tested_framework(settings), *required_texts(settings), *settings.recipe.test.requirements)
     )
     words = (*literals("-r", RUN_LIST), *map(parse, requirements))
-    packages, setup = environment_stages(
-        parts, TEST, TEST_REQUIREMENTS, words, "All that the test needs.", list_mount(RUN_LIST)
-    )
+    packages, setup = environment_stages(parts, TEST, TEST_REQUIREMENTS, words, "", list_mount(RUN_LIST))
     # Of several names of one build, the first is installed.
     if settings.recipe.wheel.also_named:
         wheel = Mount("bind", "/wheels", source=FIRST, from_="repair")
@@ -65,18 +65,19 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
         wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe.name}-wheel")
     direct = settings.recipe.builder.allow_direct
     allowed = f"--direct={','.join(direct)} " if direct else ""
-    install = Script(f"net {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
+    install = Script(f"{NET} {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
     mounts = (wheel, pip_steps.lock_mount(TEST), pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), *NETWORK)
     checks: tuple[Step, ...] = (
-        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), mounts)),
-        Run((_smoke(parts),), (wheel, *_driver_mounts(parts)), network=False),
+        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), mounts, Role.PACKAGES)),
+        Run((_smoke(parts),), (wheel, *_driver_mounts(parts)), Role.TEST, network=False),
         *_command(parts),
     )
+    says, about = "install requirements of the test", "The wheel alone: loaded, imported, tried."
     return (
         runtime,
         *packages,
-        stage_with_args("test-env", packages[0].name, (setup,)),
-        stage_with_args(f"{parts.recipe.name}-test", "test-env", checks, "The wheel alone: loaded, imported, tried."),
+        with_args(Stage("test-env", literal(packages[0].name), (setup,), "", Role.PACKAGES, says)),
+        with_args(Stage(f"{parts.recipe.name}-test", literal("test-env"), checks, about, Role.TEST, "test")),
     )
 
 

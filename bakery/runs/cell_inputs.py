@@ -30,7 +30,7 @@ from bakery.runs.journal import INPUTS, journals
 from bakery.runs.lock.model import Materials
 from bakery.runs.run_options import CellSelection, Options
 from bakery.runs.selection import select_cells
-from bakery.toolchains.program_mounts import STAGE as PROGRAMS
+from bakery.toolchains.program_mounts import PROGRAMS, STAGE
 from wheel_audit.plain_files import read_plain
 from wheel_audit.readers import json_of
 
@@ -96,7 +96,7 @@ def inputs_of(
     lineage = Lineage(plan)
     programs: dict[str, str] = {}
     for path, text in program_texts(plan).items():
-        name = path.partition("/")[0]
+        name = "/".join(path.split("/")[:2])
         programs[name] = _short(programs.get(name, "") + text)
     texts = {stage.name: _commands(stage) for stage in plan.stages}
     inputs = {}
@@ -128,12 +128,9 @@ def _stage(
     values = {COMMANDS: commands} if commands else {}
     for name, value in _values(stage):
         values[name] = expand(value, args)
-    mounts = [mount for step in stage.steps if isinstance(step, Run) for mount in step.mounts]
-    for mount in mounts:
-        if mount.from_ == PROGRAMS:
-            name = mount.source.lstrip("/").partition("/")[0]
-            values[f"program {name}"] = programs[name]
     for step in stage.steps:
+        if isinstance(step, Run) and step.programs:
+            values |= {f"program {name}": programs[f"{step.programs}/{name}"] for name in PROGRAMS[step.programs]}
         if isinstance(step, Run) and step.resolves and step.resolves.place in materials.packages:
             files = materials.packages[step.resolves.place].files.values()
             values |= {f"package {file.name}": file.version for file in files}
@@ -141,7 +138,7 @@ def _stage(
     return StageInputs(
         values=values,
         base=base,
-        results=tuple(name for name in results if name != PROGRAMS),
+        results=tuple(name for name in results if name != STAGE),
         files=stage.context_paths(),
         runs=any(not isinstance(step, Arg | Env) for step in stage.steps),
     )

@@ -37,7 +37,7 @@ def write_repository(root: Path, plan: Plan, state: Path, environment: Mapping[s
     source = source_folder(plan)
     if source is None:
         return ()
-    folder = (state / REPOSITORY).absolute()
+    folder = (state / "git" / REPOSITORY).absolute()
     texts = description(root / plan.context / source, environment)
     try:
         for name in ("", "state", "rules"):
@@ -48,7 +48,7 @@ def write_repository(root: Path, plan: Plan, state: Path, environment: Mapping[s
             (folder / name).chmod(0o644)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from error
-    return (f"*.contexts.{REPOSITORY}={folder}", *(f"*.contexts.{name}=" for name in GIT_CONTEXTS))
+    return (f"*.contexts.{REPOSITORY}={folder.parent}", *(f"*.contexts.{name}=" for name in GIT_CONTEXTS))
 
 
 def repository_digest(root: Path, plan: Plan, environment: Mapping[str, str]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from bakery.plan.dockerfile import Role
 from bakery.plan.model import Plan
 from bakery.plan.shards import CellGroup
 from bakery.plan.stage_digests import Lineage
@@ -12,11 +15,17 @@ def disk(group: CellGroup) -> int:
     """Return the estimated size in GB of the layers of a group."""
     lineage = Lineage(group.plan)
     cells = [(lineage.of(cell), group.plan.args_of(cell)) for cell in group.cells]
+
+    def first(role: Role, digests: Mapping[str, str]) -> str:
+        found = (stage.name for stage in group.plan.stages if stage.role is role and stage.name in digests)
+        return digests.get(next(found, ""), "")
+
     distinct = {
-        "python": {stages.get("root", "") for stages, _ in cells},
-        "cuda": {stages.get("toolkit", "") for stages, args in cells if "CUDA_VERSION" in args},
+        "python": {first(Role.ROOT, stages) for stages, _ in cells},
+        "cuda": {first(Role.CUDA, stages) for stages, args in cells if "CUDA_VERSION" in args},
+        # The build requirements are in the stage with the build backend.
         "framework": {
-            stages.get("backend", "") for stages, args in cells if {"TORCH_VERSION", "JAX_VERSION"} & {*args}
+            first(Role.BACKEND, stages) for stages, args in cells if {"TORCH_VERSION", "JAX_VERSION"} & {*args}
         },
     }
     sizes = disk_sizes()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bakery.plan.dockerfile import Command, Mount, Resolves, Run, Script, Stage
+from bakery.plan.dockerfile import Command, Mount, Resolves, Role, Run, Script, Stage
 from bakery.plan.values import Value, literal
 from bakery.toolchains import program_mounts
 
@@ -34,6 +34,9 @@ TOOLS = "/opt/bakery"
 PIP = "/opt/pip"
 """The folder where an install step mounts the pip of a clean environment of another stage."""
 
+NET = program_mounts.path("net")
+"""Runs a command with the certificates and the package index of the secrets."""
+
 PROGRAM = program_mounts.path("packages")
 """Resolves packages of the index, builds and installs them."""
 
@@ -55,7 +58,7 @@ WITH_PIP = (literal(f"{PIP}/bin/python"),)
 
 def with_python(version: Value) -> tuple[Value, ...]:
     """Return the words that start a Python version of the base."""
-    return (*map(literal, ("sh", "-c", 'exec "$(find-python "$0")" "$@"')), version)
+    return (literal("find-python"), version)
 
 
 def with_environment(folder: str) -> tuple[Value, ...]:
@@ -65,8 +68,8 @@ def with_environment(folder: str) -> tuple[Value, ...]:
 
 def make_venv(folder: str, version: str = "") -> Script:
     """Return the command that makes a virtual environment with pip alone, without running code of packages."""
-    python = f'find-python "{version}"' if version else "find-python"
-    return Script(f'"$({python})" -I -S {program_mounts.path("make_venv.py")} {folder}')
+    python = f'{program_mounts.path("find-python")} "{version}"'
+    return Script(f"{python} -I -S {program_mounts.path('make_venv.py')} {folder}")
 
 
 def lock_mount(place: str) -> Mount:
@@ -81,7 +84,7 @@ def pip_mount(stage: str, environment: str) -> Mount:
 
 def alone(by: Sequence[Value], program: str, *words: Value) -> Command:
     """Return the command that runs a Python program with network and without site-packages."""
-    return Command((literal("net"), *by, *map(literal, ("-I", "-S", program)), *words))
+    return Command((literal(NET), *by, *map(literal, ("-I", "-S", program)), *words))
 
 
 def resolve(  # noqa: PLR0913
@@ -109,7 +112,7 @@ def resolve(  # noqa: PLR0913
     pip_options = tuple(map(literal, options))
     command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own_options, *pip_options, literal("--"), *words)
     resolves = Resolves(place, (*pip_options, *words), tuple(direct))
-    return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), resolves=resolves)
+    return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), Role.PACKAGES, resolves=resolves)
 
 
 def allowing(direct: Sequence[str]) -> tuple[Value, ...]:
@@ -118,28 +121,26 @@ def allowing(direct: Sequence[str]) -> tuple[Value, ...]:
 
 
 def build_stage(
-    place: str, stage: str, base: str, by: Sequence[Value] = WITH_PIP, mounts: Iterable[Mount] = ()
+    place: str, stage: str, base: str, says: str, by: Sequence[Value] = WITH_PIP, mounts: Iterable[Mount] = ()
 ) -> Stage:
     """Return the stage that builds the packages without a wheel of ``stage``, without network and secrets.
 
     It runs code of packages, so only its wheels are used. ``base`` has the tools that builds need.
     """
-    folder = f"{SOURCES}/{place}"
-    building = Script(
-        f"mkdir -p {BUILT}/{place} && "
-        f'if test -n "$(ls -A {folder})"; then {_text(by)} -I -S {PROGRAM} build {place}; fi'
-    )
-    sources = Mount("bind", folder, source=folder, from_=stage)
-    return Stage(f"{stage}-built", literal(base), (Run((building,), (sources, *mounts), network=False),))
+    building = Command((*by, *map(literal, ("-I", "-S", PROGRAM, "build", place))))
+    sources = Mount("bind", SOURCES, source=SOURCES, from_=stage)
+    run = Run((building,), (sources, *mounts), Role.PACKAGES, network=False)
+    return Stage(f"{stage}-built", literal(base), (run,), role=Role.PACKAGES, says=says)
 
 
-def _text(words: Iterable[Value]) -> str:
-    return " ".join(part for word in words for part in word if isinstance(part, str))
-
-
-def install(place: str, environment: str, *options: str, by: Sequence[Value] = WITH_TOOLS) -> Command:
+def install(place: str, environment: str, by: Sequence[Value] = WITH_TOOLS) -> Command:
     """Return the command that installs the packages of a place; its step needs the mounts of `resolved`."""
-    return alone(by, PROGRAM, *map(literal, ("install", place, environment, *options)))
+    return alone(by, PROGRAM, *map(literal, ("install", place, environment)))
+
+
+def unpack(place: str, folder: str) -> Command:
+    """Return the command that unpacks the packages of a place into a folder; its step needs the mounts of `resolved`."""
+    return alone(WITH_TOOLS, PROGRAM, *map(literal, ("unpack", place, folder)))
 
 
 def resolved(stage: str, *places: str) -> tuple[Mount, ...]:
@@ -158,21 +159,20 @@ def install_step(
     place: str,
     stage: str,
     environment: str,
-    *before: Command | Script,
     by: Sequence[Value] = WITH_PIP,
     mounts: Iterable[Mount] = (),
 ) -> Run:
-    """Return the step that runs commands and then installs the packages of ``stage`` into an environment."""
-    return Run((*before, install(place, environment, by=by)), (*resolved(stage, place), *mounts, *NETWORK))
+    """Return the step that installs the packages of ``stage`` into an environment."""
+    return Run((install(place, environment, by=by),), (*resolved(stage, place), *mounts, *NETWORK), Role.PACKAGES)
 
 
 def lock_stage(stages: Iterable[Stage]) -> Stage:
     """Return the stage that a build without a lock uses: an empty folder for each place."""
-    folders = " ".join(f"{LOCKED}/{place}" for place in locked_places(stages))
+    folders = (f"{LOCKED}/{place}" for place in locked_places(stages))
     return Stage(
         STAGE,
         literal("root"),
-        (Run((Script(f"mkdir -p {folders}"),), network=False),),
+        (Run((Command(tuple(map(literal, ("mkdir", "-p", *folders)))),), network=False),),
         "Nothing is locked. `wheel-bakery lock` writes a lock; a locked build gets it as a context of this name.",
     )
 

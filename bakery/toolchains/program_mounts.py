@@ -1,16 +1,17 @@
-"""Mounts of Bakery's programs: each step mounts the programs in its commands, and the programs that these call."""
+"""Bakery's programs in steps: each role of steps has a folder with all programs that its steps run.
+
+A changed program repeats only the steps of roles that have it. A program that several roles need is in the folder of each.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
-from bakery.plan.dockerfile import Command, Mount, Run, Script, Stage
+from bakery.plan.dockerfile import Copy, Role, Run, Stage
 from bakery.toolchains import programs
 
 STAGE = "tools"
-"""The stage with the programs, which steps mount."""
+"""The stage with the folders, which steps mount."""
 
 CONTEXT = "programs"
 """The stage that `STAGE` copies the programs from. In a run of Bakery, a build context of this name replaces it.
@@ -31,56 +32,50 @@ GIT_CONTEXTS = {"git-checkout": GIT_CHECKOUT, "git-directory": "GIT_DIRECTORY"}
 CONTEXT_FOLDER = "dockerfiles/bin"
 """The folder of the programs in build contexts, for all recipes of a workspace."""
 
-FOLDER = "/usr/local/bin"
+FOLDER = "/programs"
 """The folder of the programs in steps."""
 
-_CALLS = {
-    "clang-for-cuda": ("install-packages",),
-    "clang-tools": ("find-python", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake"),
-    "complete-image": ("find-python", "install-packages"),
-    "cross-tools": ("install-packages",),
-    "cuda_repository.py": ("install-packages", "packages"),
-    "debian-nvcc": ("other-suite",),
-    "host-compiler": ("install-packages", "other-suite"),
-    "rust.py": ("install-packages", "packages"),
-    "with-ccache": ("ccache-source", "ccache_text.py", "slot.py", "link_cache.py"),
+_NETWORK = ("net", "find-python", "install-packages")
+
+PROGRAMS: Mapping[Role, tuple[str, ...]] = {
+    Role.SYSTEM: (*_NETWORK, "complete-image", "cross-tools", "make_venv.py"),
+    Role.PACKAGES: ("net", "find-python", "packages"),
+    Role.SOURCE: ("cargo_project.py", "repository.py", "requires.py"),
+    Role.CUDA: (
+        *_NETWORK,
+        *("clang-cuda.cmake", "clang-for-cuda", "clang-tools", "cuda_repository.py", "cuda_tree.py", "debian-nvcc"),
+        *("fatbinary.py", "glibc_headers.py", "host-compiler", "libcuda_stub.py", "nvcc-clang", "other-suite"),
+        *("own-cuda", "packages"),
+    ),
+    Role.RUST: (*_NETWORK, "packages", "rust.py", "vendor-crates"),
+    Role.BACKEND: ("packages", "with_repository.py"),
+    Role.COMPILE: (
+        *(*_NETWORK, "with_repository.py", "with-cross", "with-jobs"),
+        *("with-ccache", "ccache-source", "ccache_text.py", "count-ccache", "link_cache.py", "nvcc-ccache", "slot.py"),
+    ),
+    Role.FINISH: ("archive.py", "finish.py", "link_programs.py"),
+    Role.TEST: ("smoke.py",),
+    Role.RECORDS: ("net", "base-packages", "materials.py"),
+    Role.CACHE: ("carry-ccache",),
 }
-_NO_COMMANDS = ("steps.py", "fatbinary.py", "nvcc-clang", "clang-cuda.cmake")
-"""A program for cibuildwheel, and files that clang-tools copies."""
+"""Role → the programs in its folder. A command before the build may call those that install packages."""
 
-CALLS = {name: _CALLS.get(name, ()) for name in programs.names() if name not in _NO_COMMANDS}
-"""Program → the programs that it calls."""
-
-_SHELL = [name for name in CALLS if "." not in name and name != "packages"]
-"""Programs on PATH. Commands contain the folder of Python programs."""
-
-_NAME = re.compile(rf"(?<![\w./-])(?:{FOLDER}/({'|'.join(map(re.escape, CALLS))})|({'|'.join(_SHELL)}))(?![\w./-])")
+SHELL = Copy(tuple(f"/{Role.SYSTEM}/{name}" for name in _NETWORK), "/usr/local/bin/", STAGE)
+"""The step that copies the programs for interactive use into an image."""
 
 
 def path(program: str) -> str:
-    """Return the path of a Python program in steps."""
+    """Return the path of a program in steps."""
     return f"{FOLDER}/{program}"
 
 
-def with_programs(stages: Iterable[Stage]) -> tuple[Stage, ...]:
-    """Return stages whose steps mount the programs that they run, also those in commands of the recipe."""
-    return tuple(
-        replace(stage, steps=tuple(_mounted(step) if isinstance(step, Run) else step for step in stage.steps))
-        for stage in stages
-    )
+def roles(stages: Iterable[Stage]) -> tuple[Role, ...]:
+    """Return the roles whose programs the steps of stages have, in order."""
+    steps = [step for stage in stages for step in stage.steps]
+    used = {step.programs for step in steps if isinstance(step, Run)} | {Role.SYSTEM for step in steps if step == SHELL}
+    return tuple(role for role in PROGRAMS if role in used)
 
 
-def _mounted(run: Run) -> Run:
-    matches = [match for command in run.commands for match in _NAME.finditer(_text(command))]
-    named = [match[1] or match[2] for match in matches]
-    mounted = dict.fromkeys(item for name in named for item in (name, *CALLS[name]))
-    mounts = (Mount("bind", path(name), source=f"/{name}", from_=STAGE) for name in mounted)
-    return replace(run, mounts=(*mounts, *run.mounts))
-
-
-def _text(command: Command | Script) -> str:
-    if isinstance(command, Script):
-        return command.text
-    # In a variable, only the path of a program is one: other words are the recipe's.
-    values = [value for _, value in command.environment if value[:1] and str(value[0]).startswith(f"{FOLDER}/")]
-    return " ".join("".join(part for part in word if isinstance(part, str)) for word in (*command.words, *values))
+def texts(role: Role) -> dict[str, str]:
+    """Return path → text of the files in the folder of a role."""
+    return {path: text for name in PROGRAMS[role] for path, text in programs.texts(name).items()}

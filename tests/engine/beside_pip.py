@@ -24,16 +24,15 @@ _NOTHING = "status 'error'|subprocess-exited"
 _BY_PIP = """
 FROM {stage} AS pip
 {args}
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net \\
-    --mount=type=bind,from=tools,source=/find-python,target=/usr/local/bin/find-python \\
+RUN --mount=type=bind,from=tools,source=/system,target=/programs \\
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \\
     {make}
 
 FROM pip AS by-pip
 ARG FRESH
-RUN --mount=type=bind,from=tools,source=/net,target=/usr/local/bin/net --mount=type=bind,from=checkout,target=/src,rw \\
+RUN --mount=type=bind,from=tools,source=/system,target=/programs --mount=type=bind,from=checkout,target=/src,rw \\
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \\
-    {environment} net {python} -m pip wheel --no-deps {options} -w /by-pip /src && echo "$FRESH"
+    {environment} /programs/net {python} -m pip wheel --no-deps {options} -w /by-pip /src && echo "$FRESH"
 
 FROM scratch AS wheel-by-pip
 COPY --from=by-pip /by-pip/ /
@@ -70,7 +69,7 @@ def pip_wheel(
     python, make = "/opt/venv/bin/python", "true"
     if isolated:
         python = "/pip/bin/python"
-        make = '"$(find-python "$WANTED")" -m venv /pip && net /pip/bin/python -m pip install -q -U pip'
+        make = '"$(/programs/find-python "$WANTED")" -m venv /pip && /programs/net /pip/bin/python -m pip install -q -U pip'
     stages = _BY_PIP.format(
         stage="builder-system" if isolated else "builder",
         args="\n".join(f"ARG {name}" for name in ("WANTED", *cell["args"])),

@@ -23,7 +23,7 @@ environment = { FLAVOUR = "${FLAVOUR}" }
 [wheel]
 naming = { local = "${FLAVOUR}" }
 """
-INSTRUCTIONS = re.compile(r"\b(?:RUN|COPY|ADD|WORKDIR|FROM|ENV)\b|<<|/usr/local/bin|/opt/|\.py\b")
+INSTRUCTIONS = re.compile(r"\b(?:RUN|COPY|ADD|WORKDIR|FROM|ENV)\b|<<|/programs/|/opt/|\.py\b")
 
 
 def test_six_wheels_with_nothing_cached_in_sixty_lines(tmp_path: Path) -> None:

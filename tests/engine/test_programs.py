@@ -55,13 +55,13 @@ def baked(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None
 @pytest.mark.parametrize(
     ("program", "stages"),
     [
-        ("carry-ccache", set()),
-        ("smoke.py", set()),
-        ("archive.py", {"repair"}),
-        ("requires.py", {"project"}),
+        ("cache/carry-ccache", set()),
+        ("test/smoke.py", set()),
+        ("finish/archive.py", {"repair"}),
+        ("source/requires.py", {"project", "repository"}),
     ],
 )
-def test_a_changed_program_repeats_the_steps_that_use_it_and_no_others(
+def test_a_changed_program_repeats_the_steps_of_its_role_and_no_others(
     checkout: Path,
     engine_environment: Mapping[str, str],
     ca_bundle: Path | None,

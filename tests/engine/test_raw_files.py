@@ -78,7 +78,7 @@ def test_building_again_gives_the_same_bytes(
     secret = ["--secret", f"id=ca-bundle,src={ca_bundle}"] if ca_bundle else []
     text = (ROOT / "dockerfiles" / f"{recipe}.Dockerfile").read_text()
     dockerfile = tmp_path / "Dockerfile"
-    dockerfile.write_text(text.replace(" with-ccache ", " env CCACHE_RECACHE=1 with-ccache "))
+    dockerfile.write_text(text.replace(" /programs/with-ccache ", " env CCACHE_RECACHE=1 /programs/with-ccache "))
     assert "CCACHE_RECACHE" in dockerfile.read_text()
     shell(
         raw_environment,

@@ -41,7 +41,7 @@ def test_python_and_toml_give_the_same_plan(tmp_path: Path) -> None:
     written, made = resolve(loaded), planned.details
     assert (made.cells, made.stages, made.variables) == (written.cells, written.stages, written.variables)
     files = planned.files()
-    assert {"dockerfiles/bin/net", "dockerfiles/bin/packages/__main__.py"} <= set(files)
+    assert {"dockerfiles/bin/system/net", "dockerfiles/bin/packages/packages/__main__.py"} <= set(files)
     assert {path for path in files if not path.startswith("dockerfiles/bin/")} == {
         "bake/demo.hcl",
         "dockerfiles/demo.Dockerfile",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bakery.plan.cells import Image
 from bakery.plan.dockerfile import Command, Stage
 from bakery.plan.values import Value, literal
+from bakery.toolchains import program_mounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,11 @@ class Request:
 
 def run(program: str, *words: str | Value) -> Command:
     """Return the command that runs a program with network access."""
-    return Command(tuple(literal(word) if isinstance(word, str) else word for word in ("net", program, *words)))
+    return Command(
+        tuple(
+            literal(word) if isinstance(word, str) else word for word in (program_mounts.path("net"), program, *words)
+        )
+    )
 
 
 class Base(ABC):

@@ -1,3 +1,4 @@
+#!/opt/bakery/bin/python
 """Write wheels again so that their archives contain no trace of the build machine.
 
 Usage: archive.py FOLDER...

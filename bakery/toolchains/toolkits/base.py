@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from bakery.plan.dockerfile import Arg, Command, Env, Run, Script, Stage, Step
+from bakery.plan.dockerfile import Arg, Command, Env, Role, Run, Script, Stage, Step
 from bakery.plan.values import Ref, Value, literal
 from bakery.toolchains import components, pip_steps, program_mounts
 from bakery.toolchains.facts import cuda_releases, suites
-from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
+from bakery.toolchains.pip_steps import CERTIFICATES, NET, NETWORK
 
 INDEX_NAME = components.METAPACKAGE
 """NVIDIA's metapackage."""
@@ -84,9 +84,15 @@ def command(*words: str) -> Command:
     return Command(tuple(map(literal, words)))
 
 
-def requirements_stage(name: str, steps: Sequence[Step], base: str = "base") -> Stage:
+def requirements_stage(name: str, steps: Sequence[Step], base: str = "base", comment: str = "") -> Stage:
     """Return the stage that resolves the wheels of stage ``name``."""
-    return Stage(f"{name}-requirements", literal(base), (Arg(VERSION.name), *steps))
+    stage = cuda_stage(f"{name}-requirements", base, (Arg(VERSION.name), *steps), comment)
+    return replace(stage, says="resolve CUDA")
+
+
+def cuda_stage(name: str, base: str, steps: Sequence[Step], comment: str = "") -> Stage:
+    """Return a stage of a toolkit."""
+    return Stage(name, literal(base), tuple(steps), comment, Role.CUDA, "toolkit CUDA")
 
 
 def resolve_tree(place: str, *extras: str) -> Run:
@@ -102,15 +108,10 @@ def install_tree(place: str, without: Sequence[str] = ()) -> tuple[Command | Scr
     """Return the commands that install the wheels of a place into `HOME`, except the files that match ``without``."""
     excluded = [word for pattern in without for word in ("--without", f"'{pattern}'")]
     return (
-        install_wheels(place, _WHEELS),
+        pip_steps.unpack(place, _WHEELS),
         run_python("cuda_tree.py", _WHEELS, HOME, "${CUDA_VERSION}", *excluded),
         command("rm", "-r", _WHEELS),
     )
-
-
-def install_wheels(place: str, folder: str) -> Command:
-    """Return the command that unpacks the wheels of a place into a folder."""
-    return pip_steps.install(place, "", "--no-compile", "--progress-bar=off", f"--target={folder}")
 
 
 def _component_place(major: int) -> str:
@@ -138,7 +139,7 @@ def _component_steps(component_names: Sequence[str], major: int) -> tuple[Step, 
         return (Run((Script(f"echo 'bakery: {missing}' >&2; exit 1"),), network=False),)
     install = (*install_tree(_component_place(major)), LOADER)
     mounts = (*pip_steps.resolved(f"cuda-{major}-requirements", _component_place(major)), *NETWORK)
-    return (Run(install, mounts, comment=f"Components: {', '.join(component_names)}."),)
+    return (Run(install, mounts, Role.CUDA, comment=f"Components: {', '.join(component_names)}."),)
 
 
 def host_compiler() -> Run:
@@ -149,8 +150,9 @@ def host_compiler() -> Run:
     table = [f"{row.version}:{row.min_gcc}:{row.max_gcc}" for row in cuda_releases()]
     packages = [f"{row.name}={','.join(map(str, row.gccs))}" for row in suites()]
     return Run(
-        (run_python("glibc_headers.py", HOME), command("net", "host-compiler", HOME, *table, *packages)),
+        (run_python("glibc_headers.py", HOME), command(NET, "host-compiler", HOME, *table, *packages)),
         CERTIFICATES,
+        Role.CUDA,
         comment="The host compiler: what nvcc takes (release:oldest:newest gcc), and where older ones are.",
     )
 
@@ -158,7 +160,7 @@ def host_compiler() -> Run:
 def run_python(name: str, *arguments: str) -> Script:
     """Return the command that runs Bakery's Python program ``name`` with any Python of the base."""
     words = " ".join(f'"{argument}"' if "$" in argument else argument for argument in arguments)
-    return Script(f'"$(find-python)" {program_mounts.path(name)} {words}')
+    return Script(f'"$({program_mounts.path("find-python")})" {program_mounts.path(name)} {words}')
 
 
 def environment(compiler: str) -> tuple[tuple[str, Value], ...]:

@@ -6,10 +6,10 @@ replaces the front end; the ptxas of the release makes the machine code.
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Arg, Env, Run, Stage
+from bakery.plan.dockerfile import Arg, Env, Role, Run, Stage
 from bakery.plan.values import literal
-from bakery.toolchains import pip_steps
-from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
+from bakery.toolchains import pip_steps, program_mounts
+from bakery.toolchains.pip_steps import CERTIFICATES, NET, NETWORK
 from bakery.toolchains.toolkits import base
 
 MAJOR = 12
@@ -32,19 +32,20 @@ _TOOLCHAIN = f"{base.HOME}/clang-cuda.cmake"
 def _stages() -> tuple[Stage, ...]:
     programs = pip_steps.resolve(_PROGRAMS, (literal(BINARIES),), options=("--only-binary=:all:", "--no-deps"))
     requirements = base.requirements_stage(
-        _NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "curand"), programs)
+        _NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "curand"), programs), comment=_COMMENT
     )
-    compiler = Run((base.command("net", "clang-for-cuda", base.HOME, CLANG),), mounts=CERTIFICATES)
+    compiler = Run((base.command(NET, "clang-for-cuda", base.HOME, CLANG),), CERTIFICATES, Role.CUDA)
     install = Run(
         (
             *base.install_tree(_NAME, without=("libcurand*",)),
-            base.install_wheels(_PROGRAMS, _BINARIES),
-            base.command("clang-tools", base.HOME, _BINARIES),
+            pip_steps.unpack(_PROGRAMS, _BINARIES),
+            base.command(program_mounts.path("clang-tools"), base.HOME, _BINARIES),
             base.command("rm", "-r", _BINARIES),
             base.run_python("libcuda_stub.py", base.HOME, f"{base.HOME}/bin/clang++"),
             base.LOADER,
         ),
-        mounts=(*pip_steps.resolved(requirements.name, _NAME, _PROGRAMS), *NETWORK),
+        (*pip_steps.resolved(requirements.name, _NAME, _PROGRAMS), *NETWORK),
+        Role.CUDA,
     )
     steps = (
         compiler,
@@ -52,7 +53,7 @@ def _stages() -> tuple[Stage, ...]:
         install,
         Env((*base.environment("clang++"), ("CMAKE_TOOLCHAIN_FILE", literal(_TOOLCHAIN)))),
     )
-    return (requirements, Stage(_NAME, literal("base"), steps, _COMMENT))
+    return (requirements, base.cuda_stage(_NAME, "base", steps))
 
 
 PROVIDER = base.Toolkit(

@@ -7,10 +7,10 @@ compiler of one CUDA release. It is unpacked, not installed, so it works on any 
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Arg, Command, Run, Stage, Step
+from bakery.plan.dockerfile import Arg, Command, Role, Run, Stage, Step
 from bakery.plan.values import literal
 from bakery.toolchains import pip_steps
-from bakery.toolchains.pip_steps import CERTIFICATES, NETWORK
+from bakery.toolchains.pip_steps import CERTIFICATES, NET, NETWORK
 from bakery.toolchains.toolkits import base
 
 RELEASES = {"11.8.0": "bookworm", "12.4.1": "trixie"}
@@ -23,16 +23,19 @@ _TREE = "cuda-debian"
 
 def _stages() -> tuple[Stage, ...]:
     rows = [f"{release}:{suite}" for release, suite in RELEASES.items()]
-    requirements = base.requirements_stage(_TREE, (base.resolve_tree(_TREE, "nvcc", "cudart", "cccl", "curand"),))
+    about = "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels."
+    resolve = base.resolve_tree(_TREE, "nvcc", "cudart", "cccl", "curand")
+    requirements = base.requirements_stage(_TREE, (resolve,), comment=about)
     mounts = (*pip_steps.resolved(requirements.name, _TREE), *NETWORK)
-    wheels = Run(base.install_tree(_TREE, without=("libcurand*",)), mounts=mounts)
+    wheels = Run(base.install_tree(_TREE, without=("libcurand*",)), mounts, Role.CUDA)
     compiler = Run(
         (
-            Command((*map(literal, ("net", "debian-nvcc", base.HOME)), (base.VERSION,), *map(literal, rows))),
+            Command((*map(literal, (NET, "debian-nvcc", base.HOME)), (base.VERSION,), *map(literal, rows))),
             base.run_python("libcuda_stub.py", base.HOME, "cc"),
             base.LOADER,
         ),
-        mounts=CERTIFICATES,
+        CERTIFICATES,
+        Role.CUDA,
     )
     steps: tuple[Step, ...] = (
         Arg(base.VERSION.name),
@@ -40,10 +43,10 @@ def _stages() -> tuple[Stage, ...]:
         compiler,
         base.host_compiler(),
     )
-    tree = Stage(_TREE, literal("base"), steps, "CUDA 11.8 and 12.4: nvcc of Debian, the rest of NVIDIA's wheels.")
+    tree = base.cuda_stage(_TREE, "base", steps)
     requirement_stages = (base.requirements_stage(f"cuda-{major}", (), requirements.name) for major in MAJORS)
     cuda_stages = (
-        Stage(f"cuda-{major}", literal(_TREE), (Arg(base.VERSION.name), base.nvcc_environment())) for major in MAJORS
+        base.cuda_stage(f"cuda-{major}", _TREE, (Arg(base.VERSION.name), base.nvcc_environment())) for major in MAJORS
     )
     return (requirements, tree, *requirement_stages, *cuda_stages)
 

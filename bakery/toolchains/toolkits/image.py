@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Arg, Command, Run, Script, Stage
+from bakery.plan.dockerfile import Arg, Command, Role, Run, Script, Stage
 from bakery.plan.values import Ref, literal
+from bakery.toolchains import program_mounts
 from bakery.toolchains.toolkits import base
 
 LAST = "toolkit"
@@ -13,7 +14,7 @@ LAST = "toolkit"
 def own_cuda() -> tuple[Command | Script, ...]:
     """Return the commands that check the CUDA in `base.HOME`, and add what its packages lack."""
     return (
-        Command((literal("own-cuda"), literal(base.HOME), (Ref(base.VERSION.name),))),
+        Command((literal(program_mounts.path("own-cuda")), literal(base.HOME), (Ref(base.VERSION.name),))),
         # NVIDIA's stub is not in all images, and not always where build systems look.
         base.run_python("libcuda_stub.py", base.HOME, "cc"),
         base.LOADER,
@@ -23,11 +24,11 @@ def own_cuda() -> tuple[Command | Script, ...]:
 def _stages() -> tuple[Stage, ...]:
     steps = (
         Arg(base.VERSION.name),
-        Run(own_cuda()),
+        Run(own_cuda(), (), Role.CUDA),
         base.host_compiler(),
         base.nvcc_environment(),
     )
-    return (Stage(LAST, literal("base"), steps, "The CUDA of the base image."),)
+    return (base.cuda_stage(LAST, "base", steps, "The CUDA of the base image."),)
 
 
 PROVIDER = base.Toolkit(

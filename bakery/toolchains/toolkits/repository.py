@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bakery.core.errors import PlanError
-from bakery.plan.dockerfile import Arg, Run, Script, Stage, Step
-from bakery.plan.values import Value, literal
+from bakery.plan.dockerfile import Arg, Role, Run, Script, Stage, Step
+from bakery.plan.values import Value
 from bakery.toolchains import facts, program_mounts
-from bakery.toolchains.pip_steps import CERTIFICATES
+from bakery.toolchains.pip_steps import CERTIFICATES, NET
 from bakery.toolchains.toolkits import base
 from bakery.toolchains.toolkits.image import LAST, own_cuda
 
@@ -66,16 +66,16 @@ class Repository(base.Toolkit):
         program = program_mounts.path("cuda_repository.py")
         keys = self.key or ",".join(row.fingerprint for row in facts.repository_keys())
         install = Script(
-            f'net "$(find-python)" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {keys} {" ".join(packages)}'
+            f'{NET} "$({program_mounts.path("find-python")})" {program} "$CUDA_REPOSITORY" "$CUDA_VERSION" {keys} {" ".join(packages)}'
         )
         steps: tuple[Step, ...] = (
             *dict.fromkeys((*self.declared, Arg(base.VERSION.name))),
             Arg("CUDA_REPOSITORY", self.address),
-            Run((install, *own_cuda()), CERTIFICATES),
+            Run((install, *own_cuda()), CERTIFICATES, Role.CUDA),
             base.host_compiler(),
             base.nvcc_environment(),
         )
-        return (Stage(LAST, literal("base"), steps, "CUDA of NVIDIA's own packages."),)
+        return (base.cuda_stage(LAST, "base", steps, "CUDA of NVIDIA's own packages."),)
 
 
 PROVIDER = Repository(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bakery.plan.dockerfile import Arg, Run, Stage, Step
-from bakery.plan.values import literal
+from bakery.plan.dockerfile import Arg, Role, Run, Stage, Step
 from bakery.toolchains import pip_steps
 from bakery.toolchains.pip_steps import NETWORK
 from bakery.toolchains.toolkits import base
@@ -14,14 +13,16 @@ _NAME = f"cuda-{MAJOR}"
 
 
 def _stages() -> tuple[Stage, ...]:
-    requirements = base.requirements_stage(_NAME, (base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "crt", "nvvm"),))
+    wheels = base.resolve_tree(_NAME, "nvcc", "cudart", "cccl", "crt", "nvvm")
+    requirements = base.requirements_stage(_NAME, (wheels,), comment="CUDA 13: nvcc, from NVIDIA's wheels.")
     install = Run(
         (
             *base.install_tree(_NAME),
             base.run_python("libcuda_stub.py", base.HOME, "cc"),
             base.LOADER,
         ),
-        mounts=(*pip_steps.resolved(requirements.name, _NAME), *NETWORK),
+        (*pip_steps.resolved(requirements.name, _NAME), *NETWORK),
+        Role.CUDA,
     )
     steps: tuple[Step, ...] = (
         Arg(base.VERSION.name),
@@ -29,7 +30,7 @@ def _stages() -> tuple[Stage, ...]:
         base.host_compiler(),
         base.nvcc_environment(),
     )
-    return (requirements, Stage(_NAME, literal("base"), steps, "CUDA 13: nvcc, from NVIDIA's wheels."))
+    return (requirements, base.cuda_stage(_NAME, "base", steps))
 
 
 PROVIDER = base.Toolkit(

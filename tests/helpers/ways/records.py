@@ -213,10 +213,12 @@ def locks_with_other_origins(s: Scene) -> None:
 def generated_files_of_another(s: Scene) -> None:
     """Generated files with other contents, which are not run."""
     s.write("bake/other.hcl", f'target "x" {{ output = ["type=local,dest={s.victim}"] }}\n')
-    s.write("dockerfiles/bin/find-python", f"#!/bin/sh\n{s.touch}\n", 0o755)
+    s.write("dockerfiles/bin/packages/find-python", f"#!/bin/sh\n{s.touch}\n", 0o755)
     s.write("dockerfiles/other.Dockerfile", f"# syntax={s.address}/pwned\n")
     encoded = base64.b64encode(s.touch.encode()).decode()
-    s.write("dockerfiles/bin/slot.py", f"import os, base64\nos.system(base64.b64decode({encoded!r}).decode())\n")
+    s.write(
+        "dockerfiles/bin/compile/slot.py", f"import os, base64\nos.system(base64.b64decode({encoded!r}).decode())\n"
+    )
 
 
 @way("records")

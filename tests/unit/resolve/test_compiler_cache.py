@@ -49,23 +49,22 @@ def test_nothing_is_carried_where_nothing_is_kept(tmp_path: Path) -> None:
 
 
 CUDA = '[variables]\nCUDA_VERSION = "13.0.3"\n[builder]\ntoolkit = "cuda"\n'
-LAUNCHER = "/usr/local/bin/nvcc-ccache"
+LAUNCHER = "/programs/nvcc-ccache"
 
 
 @pytest.mark.parametrize(
-    ("recipe", "named", "mounted"),
+    ("recipe", "named"),
     [
-        ("", [], False),
-        (CUDA, [LAUNCHER], True),
-        (f"{CUDA}compiler-cache = false\n", [], False),
-        (f'{CUDA}environment = {{ PYTORCH_NVCC = "/opt/nvcc" }}\n', ["/opt/nvcc"], False),
+        ("", []),
+        (CUDA, [LAUNCHER]),
+        (f"{CUDA}compiler-cache = false\n", []),
+        (f'{CUDA}environment = {{ PYTORCH_NVCC = "/opt/nvcc" }}\n', ["/opt/nvcc"]),
     ],
 )
-def test_torch_calls_nvcc_behind_it(tmp_path: Path, recipe: str, named: list[str], mounted: bool) -> None:
-    text = dockerfile(planned(tmp_path, recipe))
+def test_torch_calls_nvcc_behind_it(tmp_path: Path, recipe: str, named: list[str]) -> None:
+    text = re.sub(r"\\\n\s*", "", dockerfile(planned(tmp_path, recipe)))
     # Also in the step that has the repository.
     assert re.findall(r"PYTORCH_NVCC=(\S+) .*python -m build", text) == named * 2
-    assert (f"target={LAUNCHER}" in text) == mounted
 
 
 def test_every_step_with_compiled_objects_has_the_scope_in_its_key() -> None:
@@ -197,7 +196,7 @@ def test_which_program_wraps_rustc(tmp_path: Path) -> None:
             .replace("/opt/bakery/bin/sccache", str(sccache))
             .replace("/tmp/rustc-", f"{tmp_path}/rustc-")
         )
-        path.write_text(text.replace("/var/cache/slots", str(slots)).replace("/usr/local/bin/slot.py", str(slot)))
+        path.write_text(text.replace("/var/cache/slots", str(slots)))
 
     def wraps(**environment: str) -> str:
         command = [with_ccache, "sh", "-c", "printenv RUSTC_WRAPPER || echo none"]

@@ -59,7 +59,7 @@ def test_libraries_are_for_both_platforms(tmp_path: Path) -> None:
     builder = next(stage for stage in made.stages if stage.name == "builder-system")
     first = next(step for step in builder.steps if isinstance(step, Run))
     (command,) = first.commands
-    words = ["net", "cross-tools", "install-packages", "zlib1g-dev"]
+    words = ["/programs/net", "cross-tools", "install-packages", "zlib1g-dev"]
     assert [word[0] for word in command.words] == words  # type: ignore[union-attr]
 
 

@@ -90,7 +90,7 @@ def test_name_of_the_image_is_enough():
     image = "quay.io/manylinux_cuda/manylinux_2_28_x86_64_cuda12_9:2026.10.26-1"
     stage = stage_of(plan_of({"base": {"image": image}, "toolkit": "image"}), "toolkit")
     assert "ARG CUDA_VERSION\n" in stage
-    assert '    own-cuda /usr/local/cuda "${CUDA_VERSION}"' in stage
+    assert '    /programs/own-cuda /usr/local/cuda "${CUDA_VERSION}"' in stage
 
 
 def test_release_that_nothing_tells_is_asked_for():
@@ -169,7 +169,7 @@ def test_repository_installs_from_its_address():
         "components": ["cublas", "nvrtc"],
     }
     stage = stage_of(plan_of(builder, variables={"CUDA_VERSION": "12.8.1", "DISTRO": "rhel8"}), "toolkit")
-    assert 'ARG DISTRO="rhel8"\n' in stage
+    assert 'ARG DISTRO="rhel8" CUDA_VERSION="12.8.1"\n' in stage
     assert f'ARG CUDA_REPOSITORY="{ADDRESS.replace("rhel8", "${DISTRO}")}"\n' in stage
     assert "cuda-nvcc cuda-cudart-devel cuda-cccl libcublas-devel cuda-nvrtc-devel" in stage
 

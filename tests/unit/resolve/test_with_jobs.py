@@ -143,13 +143,13 @@ def words(folder: Path, text: str) -> dict[str, list[str]]:
 
 
 def test_recipes_without_it_compile_as_before(tmp_path: Path) -> None:
-    assert words(tmp_path, "")["compile"][:2] == ["with-ccache", "python"]
+    assert words(tmp_path, "")["compile"][:2] == ["/programs/with-ccache", "python"]
 
 
 def test_both_steps_that_compile_are_behind_it(tmp_path: Path) -> None:
     native = '[native]\ncommand = "make"\ninto = "src/lib"\n'
     found = words(tmp_path, f'[builder]\njob-memory = "3.5 GB"\n{native}')
     stages = ("native", "native-again", "compile", "compile-again")
-    assert found == {name: ["with-ccache", "with-jobs", "3500MB", "auto"] for name in stages}
+    assert found == {name: ["/programs/with-ccache", "/programs/with-jobs", "3500MB", "auto"] for name in stages}
     found = words(tmp_path, "[builder]\njobs = 4\ncompiler-cache = false\n")
-    assert found["compile"] == ["with-jobs", "0MB", "4", "python"]
+    assert found["compile"] == ["/programs/with-jobs", "0MB", "4", "python"]

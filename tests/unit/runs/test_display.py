@@ -6,6 +6,7 @@ import base64
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,21 @@ from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 from bakery.runs.buildx.board import Board, Listener, times_of
 from bakery.runs.buildx.progress import Progress
+from bakery.runs.buildx.step_names import name_step
 from bakery.runs.display import HEARTBEAT_S, LiveDisplay, PlainDisplay, RawDisplay, choose
 from wheel_audit.terminal import SafeConsole
 
 DATA = Path(__file__).parents[2] / "data"
+WORDS = partial(
+    name_step,
+    stages={
+        "base": "install repair tools",
+        "requirements": "resolve build requirements",
+        "system": "compilers and Python",
+        "test-env": "install requirements of the test",
+    },
+)
+
 TARGETS = {
     "fresh": ("wheel-cp311", "wheel-cp312"),
     "cached": ("wheel-cp311", "wheel-cp312"),
@@ -149,7 +161,7 @@ def test_lines_name_the_cell_and_results_the_target() -> None:
     clock = Clock()
     made, file = console()
     display = PlainDisplay(made, clock, folds=True)
-    progress = Progress(("wheel-cp312", "test-cp312"), clock)
+    progress = Progress(("wheel-cp312", "test-cp312"), clock, name=WORDS)
     display.start(board(progress))
     lines = (
         step("[requirements 1/1] RUN pip", "sha256:1"),
@@ -163,7 +175,7 @@ def test_lines_name_the_cell_and_results_the_target() -> None:
     assert [line.split() for line in file.getvalue().splitlines()] == [
         ["::group::steps", "of", "2", "targets"],
         ["cp312", "resolve", "build", "requirements", "7.0s"],
-        ["cp312", "install", "the", "wheel", "and", "test", "requirements", "FAILED", "7.0s"],
+        ["cp312", "install", "requirements", "of", "the", "test", "FAILED", "7.0s"],
         ["cp312", "copy", "the", "result", "7.0s"],
         ["wheel-cp312", "done"],
         ["::endgroup::"],
@@ -194,7 +206,7 @@ def test_a_cell_that_waits_for_the_step_of_another_says_so() -> None:
     shown = Board(cells("wheel-a", "wheel-b"))
     display.start(shown)
     for name in shown.targets:
-        progress = Progress((name,), clock)
+        progress = Progress((name,), clock, name=WORDS)
         shown.adopt(progress)
         progress.feed(step("[system 1/1] RUN apt", "sha256:1", completed=None))
     display.finish()
@@ -280,7 +292,7 @@ def test_step_that_bakes_share_is_told_once() -> None:
     clock = Clock()
     made, file = console(120)
     display = PlainDisplay(made, clock)
-    bakes = [Progress((name,), clock) for name in ("wheel-a", "wheel-b", "wheel-c")]
+    bakes = [Progress((name,), clock, name=WORDS) for name in ("wheel-a", "wheel-b", "wheel-c")]
     display.start(Board(cells("wheel-a", "wheel-b", "wheel-c")))
     for progress in bakes[:2]:
         for line in (step("[base 1/1] RUN long", "sha256:1", completed=None),):

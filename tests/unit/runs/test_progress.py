@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from bakery.runs.buildx.progress import Event, LogLines, Progress, StepFinished, StepStarted
 from bakery.runs.buildx.rawjson import MAX_LINE_BYTES, LineBuffer, Output, Role, clean, parse
+from bakery.runs.buildx.step_names import name_step
 
 RECORDED = Path(__file__).parents[2] / "data" / "rawjson"
 TWO = ("wheel-cp311", "wheel-cp312")
@@ -308,7 +310,8 @@ def test_any_bytes_are_survived(line: bytes) -> None:
 
 
 def test_what_is_baked_beside_tells_nothing_of_its_own() -> None:
-    progress = Progress(("wheel-a",), clock=lambda: 1.0, beside=("materials-a",))
+    name = partial(name_step, stages={"requirements": "resolve build requirements"})
+    progress = Progress(("wheel-a",), clock=lambda: 1.0, name=name, beside=("materials-a",))
     alone = vertex("1", "[materials-a ingredients 1/2] COPY x", started=STARTED)
     assert progress.feed(status(vertexes=[alone], logs=[log("1", b"x\n")])) == []
     assert progress.feed(status(vertexes=[{**alone, "completed": ENDED}])) == []

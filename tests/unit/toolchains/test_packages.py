@@ -37,9 +37,9 @@ def test_steps_with_credentials_start_no_python_with_packages(tmp_path: Path, mo
         words = " ".join(map(text_of, step.commands))
         if private:
             found["private"] += 1
-            assert re.search(r"net .*-I -S /usr/local/bin/packages (?!build)", words), words
+            assert re.search(r"/programs/net .*-I -S /programs/packages (?!build)", words), words
             assert not re.search(r"python (?!-I -S)", words.replace("find-python", "")), words
-        if "bin/packages build" in words:
+        if "/programs/packages build" in words:
             found["building"] += 1
             assert (private, step.network) == (set(), False)
         if "bakery-pip" in mounted:

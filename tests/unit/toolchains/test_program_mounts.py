@@ -1,4 +1,4 @@
-"""Mounts of bakery's programs: each step has those that it runs, and no others."""
+"""Bakery's programs: a step mounts the folder of its role, which has all that its commands run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bakery.emit.dockerfile import build_digest, dockerfile, dockerignore, program_texts
+from bakery.emit.dockerfile import build_digest, dockerfile, dockerignore, program_texts, shell_text
 from bakery.emit.files import generate
-from bakery.plan.dockerfile import Command, Run, Script, Stage
+from bakery.plan.dockerfile import Copy, Run
 from bakery.plan.model import Plan
-from bakery.plan.values import literal
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.runs.bake_session import write_run_files
@@ -26,55 +25,67 @@ def plan_of(root: Path, text: str = "") -> Plan:
     return resolve(loaded)
 
 
-def mounted(*commands: str) -> list[str]:
-    run = Run(tuple(map(Script, commands)))
-    (stage,) = program_mounts.with_programs([Stage("a", literal("b"), (run,))])
-    (step,) = stage.steps
-    assert isinstance(step, Run)
-    return [mount.source for mount in step.mounts]
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("net install-packages git", ["/net", "/install-packages"]),
-        ('"$(find-python "3.11")" -m venv /opt/venv', ["/find-python"]),
-        ("net clang-for-cuda /usr/local/cuda 19", ["/net", "/clang-for-cuda", "/install-packages"]),
-        ("python /usr/local/bin/finish.py a && python /usr/local/bin/packages build", ["/finish.py", "/packages"]),
-        ("cp finish.py packages internet net-tools ./net tests/net /net", []),
-        ("/usr/local/bin/strip lib.so && make -j2", []),
-    ],
+CUDA = '[variables]\nCUDA_VERSION = "{}"\n[builder]\ntoolkit = "{}"\n'
+RECIPES = (
+    "",
+    '[builder]\nrust = "stable"\njob-memory = "1 GB"\n[builder.before-build]\ncommand = "net install-packages x"\nnetwork = true\n',
+    '[native]\ncommand = "make"\ninto = "x"\nrequirements = ["cmake"]\nsystem-packages = ["git"]\n',
+    '[builder]\nbase = { image = "debian:trixie" }\n[test]\nimports = ["x"]\n',
+    'platforms = ["linux/arm64"]\n[builder]\ncross = true\n',
+    CUDA.format("13.0.3", "cuda") + 'components = ["cudnn"]\n',
+    CUDA.format("12.8.0", "clang"),
+    CUDA.format("11.8.0", "debian"),
+    '[image]\nrequirements = ["ninja"]\nprograms.ninja = "ninja/ninja"\n',
 )
-def test_a_step_mounts_what_its_commands_name(command: str, expected: list[str]) -> None:
-    assert mounted(command) == expected
+WORD = re.compile(r"(?<![\w./-])(?:/programs/)?([\w.-]+)(?![\w/-])")
 
 
-def test_words_of_a_command_are_looked_at() -> None:
-    (stage,) = program_mounts.with_programs([Stage("a", literal("b"), (Run((Command((("net",), ("a b",))),)),))])
-    assert [mount.source for step in stage.steps if isinstance(step, Run) for mount in step.mounts] == ["/net"]
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_step_mounts_all_that_its_commands_run(tmp_path: Path, recipe: str) -> None:
+    """A command names a program by its path; `net` finds those beside it."""
+    for stage in plan_of(tmp_path, recipe).stages:
+        for run in (step for step in stage.steps if isinstance(step, Run)):
+            for command in map(shell_text, run.commands):
+                named = re.findall(r"/programs/([\w.-]+)", command) + re.findall(r"\bnet ([\w-]+)", command)
+                named += re.findall(r"\$\(([\w-]+) ", command)
+                wanted = {name for name in named if name in programs.names()}
+                assert wanted <= set(program_mounts.PROGRAMS[run.programs] if run.programs else ()), (
+                    stage.name,
+                    command,
+                )
+                assert "/programs/" in command or not run.programs or len(run.commands) > 1, (stage.name, command)
 
 
-def test_every_program_is_known_with_all_that_it_calls() -> None:
-    copied = {"nvcc-clang", "fatbinary.py", "clang-cuda.cmake"}
+def test_every_program_has_a_role_and_all_that_it_calls() -> None:
     of_cibuildwheel = {"steps.py"}
-    names = {path.name for path in FOLDER.iterdir() if not path.name.startswith("__")}
-    assert set(program_mounts.CALLS) == names - copied - of_cibuildwheel
-    for name, calls in program_mounts.CALLS.items():
-        text = "\n".join(programs.texts(name).values())
-        # In Python, a program is the first word of a list.
-        code = re.sub(r"(?m)^\s*#.*$|\b(?:echo|printf) .*$|<<MESSAGE\n(?:.*\n)*?MESSAGE", "", text)
-        called = set(
-            mounted(*re.findall(r'\["([\w-]+)"', text)) if "." in name or name == "packages" else mounted(code)
-        )
-        assert called - {f"/{name}"} <= {f"/{item}" for item in calls}, name
-        assert all(item in text for item in calls), name
+    assert {name for names in program_mounts.PROGRAMS.values() for name in names} | of_cibuildwheel == set(
+        programs.names()
+    )
+    for role, names in program_mounts.PROGRAMS.items():
+        for name in names:
+            text = "\n".join(programs.texts(name).values())
+            code = re.sub(r"(?m)^\s*#.*$|\b(?:echo|printf) .*$|<<MESSAGE\n(?:.*\n)*?MESSAGE", "", text)
+            # In Python, a program is the first word of a list, or a module beside it.
+            of_python = re.findall(r'\["([\w-]+)"', text) + re.findall(r"from \.(packages)\b", text)
+            of_python += re.findall(r'__file__\)\), "([\w.-]+)"', text)
+            called = of_python if "." in name or name == "packages" else WORD.findall(code)
+            # Only Python runs that folder.
+            shell = {item for item in called if item in programs.names()} - ({"packages"} if "." not in name else set())
+            assert shell <= set(names), (role, name)
 
 
 def test_files_of_a_plan_have_its_programs(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     texts = program_texts(plan)
-    assert {"net", "find-python", "packages/__main__.py", "packages/pip_alone.py", "finish.py"} <= set(texts)
-    assert not {"host-compiler", "steps.py", "packages/__init__.py"} & set(texts)
+    assert {"system/net", "packages/packages/__main__.py", "backend/packages/pip_alone.py", "finish/finish.py"} <= set(
+        texts
+    )
+    assert not {"cuda/host-compiler", "packages/packages/__init__.py"} & set(texts)
+    assert {path.partition("/")[0] for path in texts} == {
+        *("system", "packages", "source", "backend", "compile", "finish", "test", "records", "cache")
+    }
+    copies = [step for stage in plan.stages for step in stage.steps if isinstance(step, Copy) and step.from_ == "tools"]
+    assert {source.lstrip("/") for copy in copies for source in copy.sources} <= set(texts)
     assert {f"dockerfiles/bin/{path}": text for path, text in texts.items()}.items() <= generate(plan).items()
 
 
@@ -95,15 +106,15 @@ def test_no_step_mounts_the_build_context_of_the_programs(tmp_path: Path) -> Non
 
 def test_a_run_has_programs_of_its_own(tmp_path: Path) -> None:
     """Whatever a checkout has in the place of a program, none of it is run."""
-    (tmp_path / "dockerfiles/bin").mkdir(parents=True)
-    (tmp_path / "dockerfiles/bin/net").write_text("#!/bin/sh\necho evil\n")
+    (tmp_path / "dockerfiles/bin/system").mkdir(parents=True)
+    (tmp_path / "dockerfiles/bin/system/net").write_text("#!/bin/sh\necho evil\n")
     plan = plan_of(tmp_path)
     state = tmp_path / "runs/x"
     assert write_run_files(plan, state) == f"*.contexts.programs={state / 'bin'}"
     for path, text in program_texts(plan).items():
         assert (state / "bin" / path).read_text() == text
         assert (state / "bin" / path).stat().st_mode & 0o7777 == 0o755
-    assert (state / "bin/packages").stat().st_mode & 0o777 == 0o755
+    assert (state / "bin/packages/packages").stat().st_mode & 0o777 == 0o755
 
 
 def test_no_exception_of_the_recipe_hides_the_programs(tmp_path: Path) -> None:

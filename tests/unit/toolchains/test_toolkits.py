@@ -206,7 +206,7 @@ def test_only_what_asks_the_index_has_its_password(provider: base.Toolkit):
     for stage in provider.stage():
         for step in stage.steps:
             if isinstance(step, Run):
-                asks = any("bin/packages" in str(command) for command in step.commands)
+                asks = any("/programs/packages" in str(command) for command in step.commands)
                 secrets = {mount.id for mount in step.mounts if mount.type == "secret"}
                 assert secrets == ({"ca-bundle", "pip-conf"} if asks else {"ca-bundle"})
 

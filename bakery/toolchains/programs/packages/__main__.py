@@ -5,7 +5,8 @@ Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [--beside
        packages ask FOLDER ENVIRONMENT FILE [KEY=VALUE...]  write what a project's build backend requires beside that
        packages build PLACE                                 build the packages without a wheel
        packages add PLACE ENVIRONMENT                       build and install what ``resolve --beside=...`` left here
-       packages install PLACE ENVIRONMENT [OPTION...]       install, with options of ``pip install``
+       packages install PLACE ENVIRONMENT                   install
+       packages unpack PLACE FOLDER                         install into a folder, with no environment
        packages fetch NAME==VERSION FOLDER                  download and unpack a source archive of the index
        packages wheel ENVIRONMENT [--direct=NAME,...] FILE...   install wheels and their requirements
 
@@ -57,8 +58,10 @@ def main() -> None:
         add(words[1], words[2])
     elif len(words) == 2 and words[0] == "build":
         build(words[1])
-    elif len(words) >= 3 and words[0] == "install":
-        install(words[1], words[2], words[3:])
+    elif len(words) == 3 and words[0] == "install":
+        install(words[1], words[2], [])
+    elif len(words) == 3 and words[0] == "unpack":
+        install(words[1], "", ["--no-compile", "--progress-bar=off", "--target=" + words[2]])
     elif len(words) == 3 and words[0] == "fetch":
         fetch_source(words[1], words[2])
     elif len(words) >= 3 and words[0] == "wheel":

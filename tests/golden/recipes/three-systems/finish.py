@@ -1,3 +1,4 @@
+#!/opt/bakery/bin/python
 """Repair the wheel of a build, and set its requirements and names.
 
 Usage: finish.py BUILT DIST [--again FOLDER] [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...

@@ -1,3 +1,4 @@
+#!/opt/bakery/bin/python
 """List the requirements of a project, one on each line.
 
 Usage: requires.py FOLDER INTO [NAME...]
