@@ -126,7 +126,7 @@ def repository_stages(parts: Parts) -> tuple[Stage, ...]:
     )
     args = (Arg(GIT_PREFIX, literal("")), Arg(GIT_CHECKOUT, literal(".")))
     about = (
-        "Git's commits, tags and tracked files, for a project that asks for them; empty, unless contexts have the first two names.\n"
+        "Git's commits, tags and tracked files, for a project that asks for them; empty, unless contexts have the first two names. "
         "No step sees configuration, hooks and logs."
     )
     return (

@@ -30,6 +30,7 @@ OUTPUT = "/native"
 """The folder for the results of the command."""
 
 _PACKAGES = "native-requirements"
+_TOOLS = "Tools of the native step, of any Python."
 _NOTHING = "bakery: the native command put nothing into /native"
 
 
@@ -58,16 +59,13 @@ def _requirements(parts: Parts, native: Native) -> tuple[Stage, ...]:
     direct = parts.recipe.builder.allow_direct
     step = with_secrets(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", requirements, direct=direct))
     says = "resolve requirements of the native step"
-    return (with_args(Stage(_PACKAGES, literal("base"), (step,), "", Role.PACKAGES, says)),)
+    return (with_args(Stage(_PACKAGES, literal("base"), (step,), _TOOLS, Role.PACKAGES, says)),)
 
 
 def _tools(parts: Parts, native: Native) -> tuple[Stage, ...]:
     packages = native.system_packages
-    comment = "Tools of the native step, of any Python."
     steps: tuple[Step, ...] = (install_packages(*packages),) if packages else ()
-    tools = Stage(
-        "native-tools", literal(toolkit_stage(parts)), steps, comment, Role.SYSTEM, "tools of the native step"
-    )
+    tools = Stage("native-tools", literal(toolkit_stage(parts)), steps, _TOOLS, Role.SYSTEM, "tools of the native step")
     if not native.requirements:
         return (with_args(tools),)
     system = replace(tools, name="native-system", comment="", says="system packages of the native step")
@@ -81,7 +79,7 @@ def _tools(parts: Parts, native: Native) -> tuple[Stage, ...]:
     return (
         *map(with_args, below),
         pip_steps.build_stage("native", _PACKAGES, base, building, by=pip_steps.WITH_TOOLS),
-        with_args(Stage(tools.name, literal(base), steps, comment, Role.PACKAGES, tools.says)),
+        with_args(replace(tools, base=literal(base), steps=steps, comment="", role=Role.PACKAGES)),
     )
 
 

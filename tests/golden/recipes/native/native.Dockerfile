@@ -3,8 +3,8 @@ ARG WHEEL_PYTHON="3.11"
 ARG PYTHON_VERSION="3.13"
 ARG CUDA_VERSION="13.0.3"
 
-# Bakery's own programs: a step mounts the folder of its role as /programs. `net` gives a command the CA bundle and pip.conf of
-# secrets. Steps mount a copy, whose cache key stays the same from build to build.
+# Bakery's own programs: a step mounts the folder of its role as /programs. `net` gives a command the CA bundle and pip.conf of secrets.
+# Steps mount a copy, whose cache key stays the same from build to build.
 FROM scratch AS programs
 COPY dockerfiles/bin/ /
 FROM scratch AS tools
@@ -59,8 +59,8 @@ RUN --mount=from=tools,source=/packages,target=/programs --mount=from=wheel-tool
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     /programs/net /opt/pip/bin/python -I -S /programs/packages install wheel-tools /opt/bakery
 
-# Git's commits, tags and tracked files, for a project that asks for them; empty, unless contexts have the first two names.
-# No step sees configuration, hooks and logs.
+# Git's commits, tags and tracked files, for a project that asks for them; empty, unless contexts have the first two names. No step sees
+# configuration, hooks and logs.
 FROM scratch AS git-checkout
 FROM scratch AS git-directory
 FROM scratch AS git-files
@@ -107,6 +107,8 @@ ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/u
 
 # The toolkit that has this release.
 FROM cuda-${CUDA_VERSION%%.*} AS toolkit
+
+# Tools of the native step, of any Python.
 FROM base AS native-requirements
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,source=/lock/native,target=/lock \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
@@ -116,8 +118,6 @@ RUN --mount=from=tools,source=/system,target=/programs --mount=type=secret,id=ca
 FROM native-system AS native-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=native-requirements,source=/sources,target=/sources \
     /opt/bakery/bin/python -I -S /programs/packages build native
-
-# Tools of the native step, of any Python.
 FROM native-system AS native-tools
 RUN --mount=from=tools,source=/system,target=/programs /programs/find-python "" -I -S /programs/make_venv.py /opt/venv
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=native-requirements-built,source=/built/native,target=/built/native \
@@ -131,7 +131,8 @@ FROM scratch AS cache-scope
 ARG BUILDKIT_CACHE_MOUNT_NS
 WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 
-# Compiled once for all Pythons, without network; what it writes in /src is dropped. If it asks git, it stops, and -again runs it with the repository.
+# Compiled once for all Pythons, without network; what it writes in /src is dropped. If it asks git, it stops, and -again runs it with the
+# repository.
 FROM native-tools AS native
 ARG SOURCE_DATE_EPOCH="315532800" TARGETARCH CUDA_ARCHS="80;90"
 RUN --network=none --mount=from=tools,source=/compile,target=/programs --mount=source=.,target=/src,rw \

@@ -2,8 +2,8 @@
 ARG WHEEL_PYTHON="3.11"
 ARG PYTHON_VERSION="3.11"
 
-# Bakery's own programs: a step mounts the folder of its role as /programs. `net` gives a command the CA bundle and pip.conf of
-# secrets. Steps mount a copy, whose cache key stays the same from build to build.
+# Bakery's own programs: a step mounts the folder of its role as /programs. `net` gives a command the CA bundle and pip.conf of secrets.
+# Steps mount a copy, whose cache key stays the same from build to build.
 FROM scratch AS programs
 COPY dockerfiles/bin/ /
 FROM scratch AS tools
@@ -39,8 +39,8 @@ RUN --mount=from=tools,source=/packages,target=/programs --mount=from=tools-requ
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     /programs/net /opt/pip/bin/python -I -S /programs/packages install tools /opt/bakery
 
-# Git's commits, tags and tracked files, for a project that asks for them; empty, unless contexts have the first two names.
-# No step sees configuration, hooks and logs.
+# Git's commits, tags and tracked files, for a project that asks for them; empty, unless contexts have the first two names. No step sees
+# configuration, hooks and logs.
 FROM scratch AS git-checkout
 FROM scratch AS git-directory
 FROM scratch AS git-files
