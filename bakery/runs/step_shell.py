@@ -43,12 +43,14 @@ _SCRIPT, _START = "/tmp/step.sh", "/tmp/shell.sh"
 _FAILS = 97
 _FOLDER = "/src"
 """Where the project is, in the stages that have it."""
+# BuildKit sets the size of the terminal to nothing, a moment after the shell began.
 _STARTS = f"""\
 for file in /etc/bash.bashrc ~/.bashrc; do [ ! -r "$file" ] || . "$file"; done
 retry() {{ sh {_SCRIPT}; }}
-stty rows "$SHELL_ROWS" cols "$SHELL_COLUMNS" 2>/dev/null
+PROMPT_COMMAND='[ "$(stty size)" != "0 0" ] || stty rows "$SHELL_ROWS" cols "$SHELL_COLUMNS"'
 trap 'printf "%s" "$SHELL_MARK"' EXIT
 [ ! -d {_FOLDER} ] || cd {_FOLDER}
+sleep 0.5
 printf %s "$SHELL_MARK"
 """
 

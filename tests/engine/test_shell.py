@@ -72,10 +72,10 @@ def test_the_steps_own_command_fails_alike(tmp_path: Path) -> None:
         assert "eth" not in state
         assert "\n31 97\n" in state
         terminal.type("retry\n")
-        assert "CCACHE_STATSLOG" not in terminal.until(ERROR)
+        assert "with-ccache" not in terminal.until(ERROR)
         terminal.until(SHELL)
         terminal.type("\x1b[A\x1b[A\x1b[A\n")
-        assert "CCACHE_STATSLOG" in terminal.until(ERROR)
+        assert "with-ccache" in terminal.until(ERROR)
         terminal.until(SHELL)
     finally:
         terminal.leave()

@@ -426,6 +426,8 @@ def descendants() -> List[int]:
 
 def first(command: List[str], result: str) -> int:
     """Run a command in an empty repository, if the source has one, and leave in /asked whether it had a question."""
+    # The command may run again, in a shell.
+    shutil.rmtree(ASKED, ignore_errors=True)
     os.makedirs(ASKED + "/source")
     os.makedirs(ASKED + "/choice")
     status, asked, top = 0, False, SOURCE
