@@ -239,7 +239,7 @@ class RecipePlan:
         from bakery.runs.conclusion import conclusion
         from bakery.runs.pipeline import bake_plan
         from bakery.runs.run_options import CellSelection, Options
-        from bakery.runs.selection import kept_run
+        from bakery.runs.selection import early_report, select_early
 
         unchanged = CellSelection.UNFINISHED if options.get("resume") else CellSelection.CHANGED
         run = Options(
@@ -259,13 +259,14 @@ class RecipePlan:
             compiler_cache=options.get("compiler_cache"),
         )
         root = self.root.resolve()
-        if report := kept_run(root, self.details, run, self.environ):
+        early = select_early(root, self.details, run, self.environ)
+        if early and (report := early_report(early)):
             return report
         if not options.get("ignore_rules"):
             self._refuse_broken(run)
         engine = self._engine(options.get("ca_bundle"), run.builder)
         run = replace(run, builder=None if engine.nodes else run.builder)
-        report = bake_plan(root, self.details, run, engine, _listener(options.get("on_event")))
+        report = bake_plan(root, self.details, run, engine, _listener(options.get("on_event")), early)
         if failure := conclusion([report]):
             raise failure
         return report

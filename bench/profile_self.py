@@ -13,6 +13,7 @@ import os
 import pstats
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, medians, table
@@ -23,12 +24,11 @@ from noop import RECIPE
 from projects import SOURCE, extension
 
 from bakery.cli.recipes import resolved
-from bakery.runs.context import RunContext
 from bakery.runs.journal import Record, RecordedWheel, Result, open_journal
 from bakery.runs.records.buildkit import PROVENANCE, SBOM, record_path
 from bakery.runs.run_folders import STATE_DIR_VARIABLE
 from bakery.runs.run_options import CellSelection, Options
-from bakery.runs.selection import kept_run, select_cells
+from bakery.runs.selection import Run, early_report, select, select_early
 
 CELLS = (1, 8, 64)
 OPTIONS = Options(("wheel",), selection=CellSelection.CHANGED)
@@ -42,20 +42,24 @@ def finished(root: Path, state: Path, files: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"int number{number};\n" * 50)
     ((_, plan),) = resolved(None, None, root, dated=True)
-    context = RunContext(
-        root=root, plan=plan, options=OPTIONS, environment={}, say=print, state_folder=state, previous={}
+    chosen = select(
+        Run(
+            root=root, recipe=plan.recipe, directory=plan.output, options=replace(OPTIONS, state=state), environment={}
+        ),
+        plan,
+        {},
     )
-    context.say = lambda _: None
-    select_cells(context)
     journal = open_journal(state, plan.recipe)
-    for number, (cell, key) in enumerate(context.keys.items()):
-        wheel = context.output / f"tiny-1.0+a{number}-cp313-cp313-linux_x86_64.whl"
+    for number, (cell, key) in enumerate(chosen.keys.items()):
+        wheel = chosen.run.output / f"tiny-1.0+a{number}-cp313-cp313-linux_x86_64.whl"
         record_path(wheel, SBOM).parent.mkdir(parents=True, exist_ok=True)
         wheel.write_bytes(os.urandom(20_000))
         sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
         record_path(wheel, PROVENANCE).write_text(json.dumps({"subject": [{"digest": {"sha256": sha256}}]}))
         record_path(wheel, SBOM).write_text("{}")
-        journal.write(Record(cell, key, Result.DONE, wheels=(RecordedWheel(wheel.name, sha256, 20_000),)))
+        records = (hashlib.sha256(record_path(wheel, name).read_bytes()).hexdigest() for name in (PROVENANCE, SBOM))
+        recorded = RecordedWheel(wheel.name, sha256, 20_000, *records)
+        journal.write(Record(cell, key, Result.DONE, wheels=(recorded,), repository=""))
 
 
 def profile(root: Path, environment: dict[str, str]) -> str:
@@ -63,7 +67,8 @@ def profile(root: Path, environment: dict[str, str]) -> str:
     profiler = cProfile.Profile()
     profiler.enable()
     ((_, plan),) = resolved(None, None, root, dated=True)
-    report = kept_run(root, plan, OPTIONS, environment)
+    chosen = select_early(root, plan, OPTIONS, environment)
+    report = early_report(chosen) if chosen else None
     profiler.disable()
     if report is None:
         sys.exit("the project is not up to date")

@@ -164,7 +164,7 @@ class BakeArguments:
 def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     """Bake the targets ``first`` and those that the arguments name; without any, the default group."""
     from bakery.cli.recipes import checked, narrow, resolved
-    from bakery.cli.runs import kept_runs, print_configurations, print_json, require_runs, run, this_system
+    from bakery.cli.runs import Early, early, print_configurations, print_json, require_runs, run, this_system
 
     groups = (*first, *(arguments.targets or ())) or ("default",)
     if unknown := [name for name in groups if name not in GROUPS]:
@@ -203,10 +203,10 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         return
     if arguments.failed:
         require_runs(selected)
-    kept = kept_runs(selected, chosen) if is_build else {}
+    known = early(selected, chosen) if is_build else Early()
     if is_build:
         # The rules judged the others when they were baked.
-        others = [item for item in loaded if item[1].recipe not in kept]
+        others = [item for item in loaded if item[1].recipe not in known.reports]
         checked(others, bake=True, builder=arguments.builder, options=chosen)
     cells_of, up = system if by_cibuildwheel else "", arguments.engine_up
     run(
@@ -214,7 +214,7 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         chosen,
         arguments.progress,
         arguments.ca_bundle,
-        kept=kept,
+        known=known,
         system=cells_of,
         engine_up=up,
         as_json=arguments.json_,

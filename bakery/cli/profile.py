@@ -37,9 +37,8 @@ def profile(
     Example: wheel-bakery profile cp312 --trace trace.json
     """
     from bakery.cli.tables.profile import document, render
-    from bakery.runs.cell_profile import beside
-    from bakery.runs.profile_summary import advice, summary
-    from bakery.runs.profile_summary import trace as chrome_trace
+    from bakery.runs.cell_profile import advice, beside, summary
+    from bakery.runs.cell_profile import trace as chrome_trace
 
     root, plan, builder = builder_of(cell, recipe)
     times, run, older = times_of(root, plan, builder)

@@ -184,7 +184,7 @@ def _since(
     options: Options | None,
 ) -> Plans:  # fmt: skip
     from bakery.resolve import changed_cells
-    from bakery.runs.lock.changed import relocked
+    from bakery.runs.lock.differences import relocked
 
     # The repository is that of the working folder, where recipes are searched.
     change = changed_cells.changes_since(Path.cwd(), revision)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bakery.cli.console import echo, echo_json, echo_text, err, progress_display, say, show
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from bakery.plan.model import Plan
     from bakery.runs.run_options import Options
     from bakery.runs.run_report import RunReport
+    from bakery.runs.selection import Selection
 
 Plans = Sequence[tuple[Path, "Plan"]]
 Build = Callable[[Path, "Plan", "Options"], "RunReport"]
@@ -24,12 +24,27 @@ Build = Callable[[Path, "Plan", "Options"], "RunReport"]
 _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
-def kept_runs(plans: Plans, options: Options) -> dict[str, RunReport]:
-    """Return recipe → report of the plans that need no bake: all of their selected cells are up to date."""
-    from bakery.runs.selection import kept_run
+@dataclass(frozen=True, slots=True)
+class Early:
+    """What is known of the recipes before the engine is opened.
 
-    reports = {plan.recipe: kept_run(root, plan, options, os.environ) for root, plan in plans}
-    return {recipe: report for recipe, report in reports.items() if report}
+    Attributes:
+        reports: recipe → report, if all of its selected cells are up to date.
+        selections: recipe → what is to be built, if that is known.
+    """
+
+    reports: Mapping[str, RunReport] = field(default_factory=dict)
+    selections: Mapping[str, Selection] = field(default_factory=dict)
+
+
+def early(plans: Plans, options: Options) -> Early:
+    """Select the cells of plans without an engine; report on those that need no bake."""
+    from bakery.runs.selection import early_report, select_early
+
+    found = {plan.recipe: select_early(root, plan, options, os.environ) for root, plan in plans}
+    selections = {recipe: chosen for recipe, chosen in found.items() if chosen}
+    reports = {recipe: early_report(chosen) for recipe, chosen in selections.items()}
+    return Early({recipe: report for recipe, report in reports.items() if report}, selections)
 
 
 def require_runs(plans: Plans) -> None:
@@ -78,20 +93,20 @@ def run(
     progress: str,
     ca_bundle: Path | None,
     *,
-    kept: Mapping[str, RunReport] = MappingProxyType({}),
+    known: Early = Early(),
     system: str = "",
     engine_up: bool = False,
     as_json: bool = False,
 ) -> None:
     """Build every plan, one after the other, print each report, and judge all reports together.
 
-    ``kept``: recipe → report of plans that are not built. ``system`` has the cells that cibuildwheel builds; without it, bake. Raises BakeryError after everything that can be
+    ``system`` has the cells that cibuildwheel builds; without it, bake. Raises BakeryError after everything that can be
     done is done; with cibuildwheel, an error of a whole recipe ends the run.
     """
     if system:
         build = _cibuildwheel(progress, ca_bundle, system)
-    elif len(kept) < len(plans):
-        build = _bake(options.builder, progress, ca_bundle, engine_up)
+    elif len(known.reports) < len(plans):
+        build = _bake(options.builder, progress, ca_bundle, engine_up, known)
     if system or not options.only:
         _say_skipped_systems(plans)
     for text in one_name(plans, options):
@@ -103,7 +118,7 @@ def run(
     reports: list[RunReport] = []
     goes_on = keep_going and not system and len(plans) > 1
     for root, plan in plans:
-        report = kept.get(plan.recipe) or _report(build, root, plan, options, goes_on=goes_on)
+        report = known.reports.get(plan.recipe) or _report(build, root, plan, options, goes_on=goes_on)
         reports.append(report)
         _print_report(report, progress, as_json=as_json)
         if report.stopped or (report.failures and not options.keep_going):
@@ -146,16 +161,19 @@ def _has_several_cells(plans: Plans, options: Options) -> bool:
     return len({(plan.recipe, target.cell.id) for plan, target in targets}) > 1
 
 
-def _bake(builder: str | None, progress: str, ca_bundle: Path | None, engine_up: bool) -> Build:
+def _bake(builder: str | None, progress: str, ca_bundle: Path | None, engine_up: bool, known: Early) -> Build:
     """Open the engine; return the function that bakes a plan."""
     from bakery.cli.engine import open_engine
     from bakery.runs.pipeline import bake_plan
 
     engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
     builder = None if engine.nodes else builder
-    return lambda root, plan, options: bake_plan(
-        root, plan, replace(options, builder=builder), engine, progress_display(progress)
-    )
+
+    def build(root: Path, plan: Plan, options: Options) -> RunReport:
+        options = replace(options, builder=builder)
+        return bake_plan(root, plan, options, engine, progress_display(progress), known.selections.get(plan.recipe))
+
+    return build
 
 
 def _cibuildwheel(progress: str, ca_bundle: Path | None, system: str) -> Build:

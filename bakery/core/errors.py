@@ -20,18 +20,39 @@ class BakeryError(Exception):
 
     exit_code: int = 1
     title: str = "error"
+    message: str
+    reason: str
+    hint: str
+    details: tuple[str, ...]
 
     def __init_subclass__(cls, exit_code: int | None = None, title: str = "") -> None:
         cls.exit_code = cls.exit_code if exit_code is None else exit_code
         cls.title = title or cls.title
 
-    def __init__(self, reason: str, *, subject: str = "", hint: str = "", details: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        subject: str = "",
+        hint: str = "",
+        details: Sequence[str] = (),
+        exit_code: int | None = None,
+        title: str = "",
+    ) -> None:
+        """Make an error; without ``exit_code`` and ``title``, it has those of its class. None of them changes later."""
         reason, hint, details = reason[:LONGEST], hint[:LONGEST], [text[:LONGEST] for text in details]
         message = f"{subject}: {reason}" if subject else reason
         super().__init__(message)
         # Text of a recipe or of a step may have control characters; a name with line breaks would forge lines.
-        self.message, self.reason, self.hint = (printable(text, keep="\t") for text in (message, reason, hint))
-        self.details = tuple(printable(text, keep="\n\t") for text in details)
+        texts = {"message": message, "reason": reason, "hint": hint}
+        vars(self).update({name: printable(text, keep="\t") for name, text in texts.items()})
+        vars(self)["details"] = tuple(printable(text, keep="\n\t") for text in details)
+        vars(self).update(exit_code=self.exit_code if exit_code is None else exit_code, title=title or self.title)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in vars(self) and not name.startswith("__"):
+            raise AttributeError(f"{name} of an error cannot be changed")
+        super().__setattr__(name, value)
 
 
 class UsageError(BakeryError, exit_code=2, title="usage"):

@@ -109,12 +109,12 @@ def _wait(handle: int, path: Path) -> None:
         if name := WAITING.signal():
             raise InterruptedBake(f"interrupted by {name} while {_holder(handle)} holds the lock of {path}")
         if WAITING.deadline is not None and now >= WAITING.deadline:
-            error = InterruptedBake(
+            raise InterruptedBake(
                 f"the time limit was reached while {_holder(handle)} holds the lock of {path}",
                 hint="allow more time with --timeout; finished cells are kept",
+                exit_code=BakeError.exit_code,
+                title=BakeError.title,
             )
-            error.exit_code, error.title = BakeError.exit_code, BakeError.title
-            raise error
         if not is_said and now - began >= PATIENCE_S:
             is_said = True
             WAITING.say(f"waiting for {_holder(handle)}, which holds the lock of {path}")

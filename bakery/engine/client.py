@@ -38,8 +38,7 @@ class ClientError(EngineError):
     def __init__(self, words: Sequence[str], reason: str, output: str = "", *, is_missing: bool = False) -> None:
         lines = output.strip().splitlines()
         command = " ".join(("docker", *words[:2]))
-        super().__init__(f"`{command}` failed: {reason}", hint=DOCTOR, details=lines if len(lines) > 1 else ())
-        self.reason = reason
+        super().__init__(reason, subject=f"`{command}` failed", hint=DOCTOR, details=lines if len(lines) > 1 else ())
         self.is_missing = is_missing
 
 

@@ -218,17 +218,17 @@ class Watch:
 
 @dataclass
 class Nodes:
-    """The nodes of a builder, for a whole command: `seats` answered at its start, `lost` has node → reason."""
+    """The nodes of a builder, for a whole command: `members` answered at its start, `lost` has node → reason."""
 
     name: str
     client: Client
-    seats: tuple[NodeStatus, ...]
+    members: tuple[NodeStatus, ...]
     lost: dict[str, str]
 
     @property
     def alive(self) -> tuple[NodeStatus, ...]:
         """The nodes that are not lost."""
-        return tuple(seat for seat in self.seats if seat.node.name not in self.lost)
+        return tuple(member for member in self.members if member.node.name not in self.lost)
 
     def fault(self, name: str) -> str:
         """Return why a node cannot be used; empty if it answers."""
@@ -239,14 +239,14 @@ class Nodes:
 
     def node(self, name: str) -> Node:
         """Return a node by its name."""
-        return next(seat.node for seat in self.seats if seat.node.name == name)
+        return next(member.node for member in self.members if member.node.name == name)
 
     def require(self, platforms: Iterable[str]) -> None:
         """Check that each platform has a node. Raises EngineError if no node answers for one of them."""
-        offered = {platform for seat in self.alive for platform in seat.platforms}
+        offered = {platform for member in self.alive for platform in member.platforms}
         missing = [platform for platform in dict.fromkeys(platforms) if platform not in offered]
         if missing:
-            alive = [f"{seat.node.name}: {', '.join(seat.platforms)}" for seat in self.alive]
+            alive = [f"{member.node.name}: {', '.join(member.platforms)}" for member in self.alive]
             raise EngineError(
                 f"builder {self.name} has no reachable node for {' and '.join(missing)}",
                 hint="start one, add the platform to a node's platforms, or skip its cells with --only",
@@ -275,10 +275,10 @@ def gather(name: str, nodes: Sequence[Node], client: Client, say: Callable[[str]
         )
     for line in _lines(lost):
         say(f"builder {name}: skipped: {line}")
-    seats = native_first([status for status in statuses if not status.fault])
-    slots = sum(seat.node.slots for seat in seats)
-    say(f"builder {name}: up to {slots} cells in parallel on {', '.join(seat.node.name for seat in seats)}")
-    return Nodes(name, client, seats, lost)
+    members = native_first([status for status in statuses if not status.fault])
+    slots = sum(member.node.slots for member in members)
+    say(f"builder {name}: up to {slots} cells in parallel on {', '.join(member.node.name for member in members)}")
+    return Nodes(name, client, members, lost)
 
 
 def native_first(statuses: Sequence[NodeStatus]) -> tuple[NodeStatus, ...]:

@@ -63,7 +63,7 @@ class EngineSession:
     def platforms(self) -> tuple[str, ...]:
         """The native platforms of the nodes or the engine. Raises EngineError if the engine does not answer."""
         if self.nodes:
-            return tuple(dict.fromkeys(seat.platforms[0] for seat in self.nodes.alive if seat.platforms))
+            return tuple(dict.fromkeys(member.platforms[0] for member in self.nodes.alive if member.platforms))
         return (platform_of(self.info.architecture),)
 
 

@@ -20,8 +20,8 @@ from bakery.resolve.rules.device import device_promises
 from bakery.runs.audited import audit
 from bakery.runs.expectations import expected, promise_of, promises
 from bakery.runs.records.read import provenance_of, read
-from bakery.runs.release_tag import tag_faults
 from bakery.runs.same_name import by_python, differ_in_python_only, serves
+from bakery.runs.wheel_tags import tag_faults
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.plain_files import file_sha256
 from wheel_audit.tags import installable_abis, parse_platform

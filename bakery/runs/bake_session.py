@@ -17,6 +17,7 @@ from bakery.plan.model import Plan
 from bakery.runs.buildx.bake import BakeRequest, open_bakes
 from bakery.runs.buildx.bake_outcome import BakeOutcome
 from bakery.runs.buildx.board import Board, Listener
+from bakery.runs.cell_tasks import CellTask
 from bakery.runs.processes import caught
 from bakery.runs.repository import write_repository
 from bakery.runs.secrets.mask import Mask
@@ -129,6 +130,14 @@ class BakeSession:
             mask=self.mask,
             plan=self.plan,
         )
+
+
+def request_of_task(common: BakeRequest, task: CellTask, plan: Plan, pins: Pins) -> BakeRequest:
+    """Return the request of a task's bake, from the ``common`` one of all tasks."""
+    materials = plan.materials_of(task.targets)
+    sets = [item for target in materials for item in plan.materials_overrides(target)]
+    overrides = (*common.overrides, *pins.overrides_of((*task.targets, *materials)), *sets)
+    return replace(common, targets=task.targets, beside=materials, overrides=overrides)
 
 
 def bake_once(request: BakeRequest, listener: Listener) -> BakeOutcome:

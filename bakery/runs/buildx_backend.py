@@ -20,15 +20,17 @@ from bakery.core.inside import Inside, remove_tree
 from bakery.core.names import CacheBackend
 from bakery.emit.cache import cache_attributes
 from bakery.engine.client import Engine
+from bakery.engine.session import EngineSession
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
+from bakery.runs.bake_session import Pins, request_of_task
 from bakery.runs.buildx.bake import BakeRequest, Bakes
-from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome
+from bakery.runs.buildx.bake_outcome import BakeOutcome
 from bakery.runs.buildx.failures import lost_a_layer, may_be_the_cache, went_away
-from bakery.runs.cell_tasks import CellState, CellTask, stage_keys
-from bakery.runs.context import BakeContext
+from bakery.runs.cell_tasks import CellState, CellTask, Recovery, stage_keys
 from bakery.runs.journal import Result
 from bakery.runs.lock.failure import failure
+from bakery.runs.lock.pins import NodeImages
 from bakery.runs.run_folders import make_own_folder, refuse_links
 from wheel_audit.plain_files import read_plain
 
@@ -51,7 +53,7 @@ class LocalCaches:
             refuse_links(self.root, self.root / values["CACHE_DIR"], below=True)
             make_own_folder(self.root)
 
-    def spared(self, request: BakeRequest) -> BakeRequest:
+    def without_unchanged(self, request: BakeRequest) -> BakeRequest:
         """Return a request that does not write the caches that already have what it would write."""
         if request.no_cache or request.pull:
             return request
@@ -70,11 +72,11 @@ class LocalCaches:
         writes. A mark that cannot be written only means that the cache is written once more.
         """
         for name, (folder, key) in self._cache_folders(request).items():
-            was_spared = f"{name}.cache-to=" in request.overrides
+            was_left_out = f"{name}.cache-to=" in request.overrides
             with contextlib.suppress(OSError):
-                if outcome.cache or (was_spared and outcome.ran):
+                if outcome.cache or (was_left_out and outcome.ran):
                     (folder / MARK).unlink(missing_ok=True)
-                elif not was_spared:
+                elif not was_left_out:
                     Inside(folder).write(MARK, _content(folder, key).encode())
 
     def _cache_folders(self, request: BakeRequest) -> dict[str, tuple[Path, str]]:
@@ -124,18 +126,19 @@ def together(requests: Sequence[BakeRequest]) -> list[BakeRequest]:
             room = MOST_TARGETS
         batches[-1].append(request)
         room -= count
-    return [_merged(batch) if len(batch) > 1 else batch[0] for batch in batches]
-
-
-def _merged(requests: Sequence[BakeRequest]) -> BakeRequest:
-    return replace(
-        requests[0],
-        targets=tuple(target for request in requests for target in request.targets),
-        beside=tuple(target for request in requests for target in request.beside),
-        overrides=tuple(dict.fromkeys(override for request in requests for override in request.overrides)),
-        defer_errors=False,
-        only_cached=True,
-    )
+    return [
+        replace(
+            batch[0],
+            targets=tuple(target for request in batch for target in request.targets),
+            beside=tuple(target for request in batch for target in request.beside),
+            overrides=tuple(dict.fromkeys(override for request in batch for override in request.overrides)),
+            defer_errors=False,
+            only_cached=True,
+        )
+        if len(batch) > 1
+        else batch[0]
+        for batch in batches
+    ]
 
 
 STILL_S = 600.0
@@ -144,33 +147,50 @@ STILL_S = 600.0
 
 @dataclass(slots=True)
 class BuildxBackend:
-    """A backend with buildx; ``common``: the request of all tasks; ``imports``: bakes read a layer cache."""
+    """A backend with buildx.
 
-    context: BakeContext
+    Attributes:
+        common: the request of all tasks.
+        node_images: None for the engine.
+        imports: bakes read a layer cache.
+    """
+
+    plan: Plan
+    engine: EngineSession
     bakes: Bakes
     caches: LocalCaches
     common: BakeRequest
+    pins: Pins
+    lock_name: str
+    node_images: NodeImages | None
     imports: bool
     _lineage: Lineage = field(init=False)
     _together: list[BakeRequest] = field(default_factory=list, init=False)
     """The requests of cells whose steps should be cached, until `turn` starts one bake for them."""
 
     def __post_init__(self) -> None:
-        self._lineage = Lineage(self.context.plan)
+        self._lineage = Lineage(self.plan)
+
+    def request_for(self, task: CellTask, state: CellState) -> BakeRequest:
+        """Return the request of the next try of a task."""
+        pins, common = self.pins, self.common
+        if self.engine.nodes and self.node_images and state.node:
+            pins = self.node_images.added(pins, (*task.targets, *self.plan.materials_of(task.targets)))
+            builder = self.engine.nodes.node(state.node).builder
+            common = replace(common, builder=builder, reads=(*common.reads, self.engine.layouts.folder))
+        request = replace(
+            request_of_task(common, task, self.plan, pins),
+            no_cache=common.no_cache or Recovery.NO_BUILD_CACHE in state.recoveries,
+            still_s=STILL_S if self.imports else None,
+        )
+        if Recovery.NO_LAYER_CACHE not in state.recoveries:
+            return self.caches.without_unchanged(request)
+        empty = (f"{target.name}.cache-from=" for target in (*request.targets, *request.beside))
+        return replace(request, overrides=(*request.overrides, *empty))
 
     def start(self, task: CellTask, state: CellState, *, cached: bool) -> None:
         """Start one bake of a task, or of all that are ``cached``; the export of an earlier try is removed."""
-        request = self.context.request(self.common, task, state.node)
-        request = replace(
-            request,
-            no_cache=request.no_cache or state.no_build_cache,
-            still_s=STILL_S if self.imports else None,
-        )
-        if state.use_layer_cache:
-            request = self.caches.spared(request)
-        else:
-            empty = (f"{target.name}.cache-from=" for target in (*request.targets, *request.beside))
-            request = replace(request, overrides=(*request.overrides, *empty))
+        request = self.request_for(task, state)
         remove_tree(request.stage / task.name)
         remove_tree(request.stage / "materials" / task.name)
         if cached:
@@ -178,15 +198,12 @@ class BuildxBackend:
         else:
             self.bakes.start(request)
 
-    def _start_together(self) -> None:
-        """Start one bake for all requests of cached cells: a client costs more than the steps that it asks for."""
+    def turn(self) -> list[tuple[str, BakeOutcome]]:
+        """Return the tasks whose bakes ended."""
+        # One bake for all cached cells: a client costs more than the steps that it asks for.
         for request in together(self._together):
             self.bakes.start(request)
         self._together = []
-
-    def turn(self) -> list[tuple[str, BakeOutcome]]:
-        """Return the tasks whose bakes ended."""
-        self._start_together()
         ended = []
         for baking, outcome in self.bakes.turn():
             if all(target.result is Result.DONE for target in outcome.targets.values()):
@@ -201,29 +218,25 @@ class BuildxBackend:
         """End some bakes, or all of them."""
         self.bakes.stop(names)
 
-    def recover(self, state: CellState, outcome: BakeOutcome) -> str:
-        """Stop using caches that lost a layer, each once."""
-        if any(map(lost_a_layer, outcome.failures)) and not state.no_build_cache:
-            state.no_build_cache = True
-            return "without the engine's build cache"
-        if self.imports and state.use_layer_cache and all(map(may_be_the_cache, outcome.failures)):
-            state.use_layer_cache = False
-            state.cache_problems = (*state.cache_problems, BakeFailure(outcome).message)
-            return "without the layer cache"
-        return ""
+    def recovery(self, state: CellState, outcome: BakeOutcome) -> Recovery | None:
+        """Return the cache that lost a layer and was not left out yet."""
+        if any(map(lost_a_layer, outcome.failures)) and Recovery.NO_BUILD_CACHE not in state.recoveries:
+            return Recovery.NO_BUILD_CACHE
+        reads = self.imports and Recovery.NO_LAYER_CACHE not in state.recoveries
+        return Recovery.NO_LAYER_CACHE if reads and all(map(may_be_the_cache, outcome.failures)) else None
 
     def stage_keys(self, task: CellTask) -> Mapping[str, str]:
         """Return stage → digest of its inputs."""
-        return stage_keys(self.context.plan, self._lineage, task)
+        return stage_keys(self.plan, self._lineage, task)
 
     def error(self, task: CellTask, outcome: BakeOutcome) -> BakeryError:
         """Return the error of a failed bake: that of the engine if it does not answer any more."""
-        if outcome.failures and not self.context.nodes and all(map(went_away, outcome.failures)):
+        if outcome.failures and not self.engine.nodes and all(map(went_away, outcome.failures)):
             try:
-                Engine(self.context.engine.environment).info()
+                Engine(self.engine.environment).info()
             except EngineError as error:
                 hint = "start it again, then continue with --resume"
                 return EngineError(
                     f"{task.name}: the engine is gone: {error.message}", hint=hint, details=error.details
                 )
-        return failure(outcome, self.context.lock_name)
+        return failure(outcome, self.lock_name, task.name)

@@ -25,11 +25,11 @@ from bakery.plan.stage_digests import Lineage
 from bakery.plan.values import Ref, Value, expand
 from bakery.resolve.asking import STAGE as GIT
 from bakery.runs.cell_tasks import CellTask
-from bakery.runs.context import RunContext
 from bakery.runs.journal import INPUTS, journals
 from bakery.runs.lock.model import Materials
 from bakery.runs.run_options import CellSelection, Options
-from bakery.runs.selection import select_cells
+from bakery.runs.selection import Run as BakeRun
+from bakery.runs.selection import select
 from bakery.toolchains.program_mounts import PROGRAMS, STAGE
 from wheel_audit.plain_files import read_plain
 from wheel_audit.readers import json_of
@@ -234,15 +234,11 @@ def current(
 ) -> CellInputs:
     """Return the inputs of a cell as a bake of the same kinds of targets as ``last`` has them now. Raises BakeryError."""
     kinds = tuple(str(kind) for kind in plan.kinds if plan.stage_of(kind) in last.stages)
-    context = RunContext(
-        root=root,
-        plan=plan,
-        options=Options(kinds or ("default",), only=(cell,), selection=CellSelection.ALL),
-        environment=environment,
-        say=lambda _: None,
-        state_folder=state,
-        previous={},
+    options = Options(kinds or ("default",), only=(cell,), selection=CellSelection.ALL, state=state)
+    chosen = select(
+        BakeRun(root=root, recipe=plan.recipe, directory=plan.output, options=options, environment=environment),
+        plan,
+        {},
     )
-    select_cells(context)
-    stages = inputs_of(context.plan, [context.tasks[cell]], context.locked)[cell]
-    return CellInputs(stages=stages, files=listed(context.source.short))
+    stages = inputs_of(chosen.plan, [chosen.tasks[cell]], chosen.locked)[cell]
+    return CellInputs(stages=stages, files=listed(chosen.source.short))

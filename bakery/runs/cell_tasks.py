@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from bakery import __version__
@@ -46,6 +47,13 @@ class CellTask:
         return any(target.kind is kind for target in self.targets)
 
 
+class Recovery(StrEnum):
+    """What another try does without, because it lost a layer."""
+
+    NO_BUILD_CACHE = "without the engine's build cache"
+    NO_LAYER_CACHE = "without the layer cache"
+
+
 @dataclass(slots=True)
 class CellState:
     """The state of a task.
@@ -56,8 +64,7 @@ class CellState:
         failed_in: the task in which a step failed that this one needs, too; empty for none.
         node: the node of its last try; empty for the engine.
         lost_nodes: nodes that failed while they built it.
-        use_layer_cache: the next try reads the layer cache.
-        no_build_cache: the next try runs without the engine's build cache.
+        recoveries: what the next try does without.
     """
 
     result: Result = Result.CANCELED
@@ -70,8 +77,7 @@ class CellState:
     node: str = ""
     lost_nodes: tuple[str, ...] = ()
     cache_problems: tuple[str, ...] = ()
-    use_layer_cache: bool = True
-    no_build_cache: bool = False
+    recoveries: tuple[Recovery, ...] = ()
 
 
 def cell_tasks(targets: Sequence[Target]) -> dict[str, CellTask]:

@@ -1,8 +1,7 @@
-"""The outcome of runs: rows of what was built, reasons and advice for what failed, and the error of several runs."""
+"""How runs ended: a row for each target, and the one error of several runs, which the command or the library raises."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from bakery.core.names import Kind
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
-from bakery.runs.buildx.bake_outcome import BakeFailure
-from bakery.runs.buildx.failures import OWN_WORK
-from bakery.runs.buildx.tool_errors import same_cause
+from bakery.runs.buildx.bake_outcome import TargetOutcome
+from bakery.runs.buildx.failures import BakeFailure, advice, same_cause
 from bakery.runs.cell_tasks import CellState
 from bakery.runs.journal import Result
 from bakery.runs.run_options import Options
@@ -21,18 +19,10 @@ from bakery.runs.run_report import CellFailure, PublishedWheel, RunReport, Targe
 from wheel_audit.text import listed
 
 
-def built_target(target: Target, state: CellState, output: Path) -> TargetReport:
-    """Return the row of a target that this run built, or tried to."""
+def built_target(target: Target, state: CellState, output: Path, memory: int) -> TargetReport:
+    """Return the row of a target that this run built, or tried to; ``memory``: MB that its cell needed at most."""
     outcome = state.outcome.targets.get(target.name) if state.outcome else None
-    result = outcome.result if outcome else Result.DONE if state.result is Result.DONE else Result.CANCELED
-    result = Result.CANCELED if state.failed_in and result is not Result.DONE else result
-    reason = state.skip_reason
-    if state.error and (result is not Result.DONE or not isinstance(state.error, BakeFailure)):
-        # A wheel that was baked and refused failed, too.
-        result = Result.FAILED if result is Result.DONE and target.kind is Kind.WHEEL else result
-        reason = "; ".join(filter(None, (state.error.message, advice(state.error))))
-    elif state.error:
-        reason = f"another target of {target.cell.id} failed"
+    result = result_of(state, outcome, target.kind)
     wheels = state.wheels if target.kind is Kind.WHEEL else ()
     return TargetReport(
         name=target.name,
@@ -47,27 +37,69 @@ def built_target(target: Target, state: CellState, output: Path) -> TargetReport
             for item in wheels
         ),
         tries=state.tries,
-        reason=reason,
+        reason=_reason(state, result, target.cell.id),
         node=state.node,
         left=state.lost_nodes,
         cache=state.cache_problems,
         compiled=outcome.compiled if outcome else None,
+        memory=memory,
     )
+
+
+def result_of(state: CellState, outcome: TargetOutcome | None, kind: Kind) -> Result:
+    """Return what became of a target of a cell."""
+    if outcome is None:
+        return Result.DONE if state.result is Result.DONE else Result.CANCELED
+    if outcome.result is not Result.DONE:
+        return Result.CANCELED if state.failed_in else outcome.result
+    # A wheel that was baked and refused failed, too.
+    is_refused = kind is Kind.WHEEL and state.error and not isinstance(state.error, BakeFailure)
+    return Result.FAILED if is_refused else Result.DONE
+
+
+def _reason(state: CellState, result: Result, cell: str) -> str:
+    """Return why a target is not done."""
+    if not state.error:
+        return state.skip_reason
+    if result is Result.DONE and isinstance(state.error, BakeFailure):
+        return f"another target of {cell} failed"
+    return "; ".join(filter(None, (state.error.message, advice(state.error))))
 
 
 def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> RunReport:
     """Return the report of a recipe whose run could not start."""
-    targets = plan.select(options.groups, options.only)
-    output = options.output or root / plan.output
     rows = tuple(
         TargetReport(target.name, target.cell.id, Result.CANCELED.value, tries=0, reason=error.message)
-        for target in targets
+        for target in plan.select(options.groups, options.only)
     )
+    output = options.output or root / plan.output
     return RunReport(plan.recipe, rows, output, root, 0.0, (CellFailure(plan.recipe, error),))
 
 
+def failure_json(failure: CellFailure) -> dict[str, Json]:
+    """Return a failure as JSON."""
+    error = failure.error
+    first = error.outcome.failures[0] if isinstance(error, BakeFailure) else None
+    return {
+        "cell": failure.cell,
+        "message": error.message,
+        "details": list(error.details),
+        "hint": advice(error) or error.hint,
+        "log": str(first.log or "") if first else "",
+        "stage": first.stage if first else "",
+        "step": first.index if first else "",
+    }
+
+
+_LINES = 20
+"""Lines of output that the failures of several cells show together; each shows a few."""
+
+_MOST_CELLS = 8
+"""Cells that are named of those that failed alike."""
+
+
 def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
-    """Return the error of several runs, None for success; the exit code is SomeFailed's if some cells are done."""
+    """Return the error of several runs, None for success; it is `SomeFailed` if some cells are done."""
     cells = [done for report in reports for done in report.cells.values()]
     failures = [failure for report in reports for failure in report.failures]
     stopped = next((report for report in reports if report.stopped), None)
@@ -79,33 +111,25 @@ def conclusion(reports: Sequence[RunReport]) -> BakeryError | None:
     if all(cells):
         return None
     if len(cells) == 1 and failures:
-        only = failures[0].error
-        only.hint = "; ".join(filter(None, (only.hint, shell_before(failures[0]))))
-        return only
-    first = failures[0].error if failures else None
+        return failures[0].error
+    first = failures[0].error if failures else BakeError("")
     failed = [cell for failure in failures for cell in failure.cells]
-    details = _details(failures) if len(failed) > 1 else []
     logs = ", ".join(str(report.state / "logs") for report in reports if report.failures)
     hints = [f"logs: {logs}; bake these again with --failed"] if failures else ["continue with --resume"]
-    message = f"{len(failed)} of {len(cells)} cells failed"
+    details = _details(failures) if len(failed) > 1 else []
     if stopped:
         message = f"time limit reached with {sum(cells)} of {len(cells)} cells done"
         hints.append("or allow more time with --timeout")
-    elif first and len(failed) == 1:
-        message = f"{message}: {_named(failed[0], first)}"
+    elif len(failed) == 1:
+        message = f"1 of {len(cells)} cells failed: {_named(failed[0], first)}"
         details = list(first.details)
-        hints = [*filter(None, (first.hint, shell_before(failures[0]))), *hints]
-    error = BakeError(message, hint="; ".join(hints), details=details)
-    error.exit_code = SomeFailed.exit_code if any(cells) else first.exit_code if first else BakeError.exit_code
-    error.title = first.title if first else BakeError.title
-    return error
-
-
-_LINES = 20
-"""Lines of output that the failures of several cells show together; each shows a few."""
-
-_MOST_CELLS = 8
-"""Cells that are named of those that failed alike."""
+        hints = [*filter(None, [first.hint]), *hints]
+    else:
+        message = f"{len(failed)} of {len(cells)} cells failed"
+    hint = "; ".join(hints)
+    if any(cells):
+        return SomeFailed(message, hint=hint, details=details, title=first.title)
+    return BakeError(message, hint=hint, details=details, exit_code=first.exit_code, title=first.title)
 
 
 def _details(failures: Sequence[CellFailure]) -> list[str]:
@@ -121,53 +145,13 @@ def _details(failures: Sequence[CellFailure]) -> list[str]:
         names = [cell for failure in group for cell in failure.cells]
         details.append(_named(listed(names, _MOST_CELLS), error))
         details += [f"    {line}" for line in error.details[:most]]
-        details += [f"    → {advice(error)}"] if advice(error) else []
-        details += [f"    → the whole log: {log}"] if (log := log_of(error)) else []
-        details += [f"    → {command}"] if (command := shell_before(group[0])) else []
+        if isinstance(error, BakeFailure):
+            log = error.outcome.failures[0].log
+            lines = (advice(error), f"the whole log: {log}" if log else "", error.shell)
+            details += [f"    → {line}" for line in lines if line]
     return details
 
 
 def _named(cells: str, error: BakeryError) -> str:
     """Return the message of an error after the cells that have it; messages of an audit name the cell themselves."""
     return error.message if error.message.startswith(f"{cells}: ") else f"{cells}: {error.message}"
-
-
-def failure_json(failure: CellFailure) -> dict[str, Json]:
-    """Return a failure as JSON."""
-    return {
-        "cell": failure.cell,
-        "message": failure.error.message,
-        "details": list(failure.error.details),
-        "hint": advice(failure.error) or failure.error.hint or "",
-        "log": str(log_of(failure.error) or ""),
-        "stage": stage_of(failure.error),
-        "step": index_of(failure.error),
-    }
-
-
-def log_of(error: BakeryError) -> Path | None:
-    """Return the log of a failed step; None for other failures."""
-    return error.outcome.failures[0].log if isinstance(error, BakeFailure) else None
-
-
-def stage_of(error: BakeryError) -> str:
-    """Return the stage of the Dockerfile whose step failed first; empty for other failures."""
-    return error.outcome.failures[0].stage if isinstance(error, BakeFailure) else ""
-
-
-def index_of(error: BakeryError) -> str:
-    """Return which step of that stage failed, such as ``2/3``; empty for other failures."""
-    return error.outcome.failures[0].index if isinstance(error, BakeFailure) else ""
-
-
-def shell_before(failure: CellFailure) -> str:
-    """Return the command that opens a shell before a failed step of the project's own code; empty for other failures."""
-    first = failure.error.outcome.failures[0] if isinstance(failure.error, BakeFailure) else None
-    if first is None or not OWN_WORK.match(first.step):
-        return ""
-    return f"a shell before that step: wheel-bakery shell {failure.cell} --at {shlex.quote(stage_of(failure.error))}"
-
-
-def advice(error: BakeryError) -> str:
-    """Return what is known to help against a failed step; empty for other failures."""
-    return error.outcome.failures[0].hint if isinstance(error, BakeFailure) else ""

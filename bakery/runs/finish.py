@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 
 from bakery.core.errors import AuditError, OutputError
 from bakery.core.inside import remove_tree
@@ -18,15 +17,15 @@ from bakery.resolve.rules.device import DevicePromise, device_promises
 from bakery.runs.audited import AuditResult, audit
 from bakery.runs.cell_inputs import inputs_of
 from bakery.runs.cell_tasks import CellTask
-from bakery.runs.context import RunContext
 from bakery.runs.expectations import promises
 from bakery.runs.journal import Journal, Record, RecordedWheel, Result
-from bakery.runs.publish import digest_of, stage_files
-from bakery.runs.publish_wheels import NewWheel, publish_wheels
+from bakery.runs.publish import NewWheel, digest_of, publish_wheels, stage_files
 from bakery.runs.rebuild_reasons import changed_since_wheel
 from bakery.runs.records.recorder import Recorder
 from bakery.runs.repository import was_asked
+from bakery.runs.secrets.mask import Mask
 from bakery.runs.secrets.read import leaks
+from bakery.runs.selection import Selection
 from bakery.runs.source_files import git_files
 from wheel_audit.source_files import SourceFiles
 from wheel_audit.text import listed
@@ -44,20 +43,27 @@ def changed_while_built(changed: Iterable[str]) -> str:
 
 @dataclass
 class Finisher:
-    """Finishes the tasks of one run, in several threads; there is no ``recorder`` for cibuildwheel."""
+    """Finishes the tasks of one run, in several threads.
 
-    context: RunContext
+    Attributes:
+        folder: of the run.
+        mask: the secrets that must not be in a wheel.
+        recorder: None for cibuildwheel.
+        times: cell → what its steps do → seconds, as they took when they last ran: in earlier runs, then in this one.
+        replaced: wheel that had another content in the output folder → what changed since; empty if unknown.
+        changed: files of the source that changed while the run built.
+        left: sentences about other wheels of the same cells, from earlier runs, in the output folder.
+    """
+
+    chosen: Selection
+    folder: Path
     journal: Journal
+    mask: Mask
     recorder: Recorder | None
+    times: dict[str, Mapping[str, float]]
     replaced: dict[str, str] = field(default_factory=dict)
-    """Wheel that had another content in the output folder → what changed since; empty if unknown."""
     changed: dict[str, None] = field(default_factory=dict)
-    """Files of the source that changed while the run built."""
     left: list[str] = field(default_factory=list)
-    """Sentences about other wheels of the same cells, from earlier runs, in the output folder."""
-
-    def __post_init__(self) -> None:
-        self.context.claim_finished()
 
     def finish(
         self, tasks: Sequence[CellTask], peaks: Mapping[str, int], metadata: Mapping[str, Json]
@@ -74,7 +80,7 @@ class Finisher:
         Raises AuditError if a wheel is not as the plan promises, OutputError if it cannot be published or another cell
         built another file of that name, and InterruptedBake if the run was ended while another one published.
         """
-        stage = self.context.folder / "stage"
+        stage, run, recorder = self.folder / "stage", self.chosen.run, self.recorder
         cells = [task.cell for task in tasks]
         builder = next((task.cell for task in tasks if task.has(Kind.WHEEL)), None)
         cell = builder or tasks[0].cell
@@ -84,123 +90,101 @@ class Finisher:
         wheels: list[NewWheel] = []
         if builder:
             digests = {result.path: result.sha256 for result in results}
-            self.context.claim(builder.id, {path.name: sha256 for path, sha256 in digests.items()})
+            run.claim(builder.id, {path.name: sha256 for path, sha256 in digests.items()})
             served, materials = [*cells, *self._alike(cells, digests)], stage / "materials" / builder.id
-            records = (
-                self.recorder.write(builder, served, digests, metadata, materials, changed) if self.recorder else {}
-            )
+            records = recorder.write(builder, served, digests, metadata, materials, changed) if recorder else {}
             wheels = [NewWheel(path, sha256, records.get(path, ())) for path, sha256 in digests.items()]
         recorded = tuple(
             RecordedWheel(wheel.path.name, wheel.sha256, wheel.path.stat().st_size, *map(digest_of, wheel.records))
             for wheel in wheels
         )
-        earlier = {cell: self._earlier(cell, recorded) for task in tasks for cell in task.cells}
+        left = [text for task in tasks for name in task.cells for text in self._earlier(name, recorded)]
+        known = recorder.materials.get(cell.id) if builder and recorder else None
+        images = {f"{ref} {platform}": digest for (ref, platform), digest in known.images.items()} if known else {}
         for task in tasks:
-            images = self._images(builder) if builder else {}
-            name = builder.id if builder else ""
-            self._write(
-                task, Result.DONE, peaks.get(task.name, 0), recorded, images, builder=name, changed=bool(changed)
-            )
+            for name in task.cells:
+                record = self.record(name, Result.DONE, peaks.get(task.name, 0), builder.id if builder else "")
+                key = "" if changed else record.key
+                self.journal.write(replace(record, key=key, wheels=recorded, images=images))
         if not builder:
             return ()
-        replaced = publish_wheels(wheels, self.context.output, root=self.context.root)
+        replaced = publish_wheels(wheels, run.output, root=run.root)
         if replaced:
-            self.replaced |= dict.fromkeys(
-                replaced, self._what_changed(builder, self.recorder) if self.recorder else ""
-            )
-        self.left += [f"{path} is an earlier wheel of {cell}" for cell, paths in earlier.items() for path in paths]
+            what = self._what_changed(builder, recorder) if recorder else ""
+            self.replaced |= dict.fromkeys(replaced, what)
+        self.left += left
         # Removed now, so that a long run does not need the space twice.
         for task in tasks:
             remove_tree(stage / task.name)
             remove_tree(stage / "materials" / task.name)
         return results
 
+    def record(self, cell: str, result: Result, peak: int, builder: str = "") -> Record:
+        """Return the record of a cell that ended now. ``peak``: MB; ``builder``: the cell that built its wheel."""
+        before, key = self.chosen.previous.get(cell), self.chosen.keys[cell]
+        asked = was_asked(self.folder / "logs" / f"{Kind.WHEEL}-{builder or cell}.log") if self.recorder else None
+        if asked is None and before and before.key == key and not before.repository:
+            # Its steps are cached, as they were then.
+            asked = False
+        return Record(
+            cell=cell,
+            key=key,
+            result=result,
+            # A run whose steps are cached uses less memory than the one that ran them.
+            memory=max(peak, before.memory if before else 0),
+            times=self.times.get(cell, {}),
+            repository="" if asked is False else self.chosen.repository,
+        )
+
+    def write(self, task: CellTask, result: Result, peak: int) -> None:
+        """Write into the journal what became of a task without a wheel. Raises OutputError if that is not possible."""
+        for cell in task.cells:
+            self.journal.write(self.record(cell, result, peak))
+
     def _alike(self, cells: Sequence[Cell], wheels: Mapping[Path, str]) -> list[Cell]:
         """Return other cells that passed with the same wheels when they were built last."""
         known = {(path.name, sha256) for path, sha256 in wheels.items()}
         passed = {
             name
-            for name, record in self.context.previous.items()
+            for name, record in self.chosen.previous.items()
             if record.result is Result.DONE and known == {(wheel.name, wheel.sha256) for wheel in record.wheels}
         }
-        return [cell for cell in self.context.plan.cells if cell.id in passed and cell not in cells]
+        return [cell for cell in self.chosen.plan.cells if cell.id in passed and cell not in cells]
 
-    def _earlier(self, cell: str, wheels: Sequence[RecordedWheel]) -> list[Path]:
-        """Return other wheels that the last run of a cell left in the output folder."""
-        record, names = self.context.previous.get(cell), {wheel.name for wheel in wheels}
-        paths = [self.context.output / wheel.name for wheel in record.wheels] if record else []
-        return [path for path in paths if path.name not in names and path.is_file()]
+    def _earlier(self, cell: str, wheels: Sequence[RecordedWheel]) -> list[str]:
+        """Return sentences about other wheels that the last run of a cell left in the output folder."""
+        record, names = self.chosen.previous.get(cell), {wheel.name for wheel in wheels}
+        paths = [self.chosen.run.output / wheel.name for wheel in record.wheels] if record else []
+        return [f"{path} is an earlier wheel of {cell}" for path in paths if path.name not in names and path.is_file()]
 
     def _what_changed(self, cell: Cell, recorder: Recorder) -> str:
         """Return what differs in the inputs of a cell since its last wheel; empty if unknown."""
-        context = self.context
-        inputs = inputs_of(context.plan, [context.tasks[cell.id]], recorder.materials)[cell.id]
-        return changed_since_wheel(context.state_folder, context.plan.recipe, cell.id, inputs)
-
-    def failed(self, task: CellTask, peak: int) -> None:
-        """Record in the journal that a task failed. Raises OutputError if the journal cannot be written."""
-        self._write(task, Result.FAILED, peak)
-
-    def held_back(self, task: CellTask, peak: int) -> None:
-        """Record in the journal that a task's wheel waits for another task. Raises OutputError as `failed`."""
-        self._write(task, Result.CANCELED, peak)
+        chosen = self.chosen
+        inputs = inputs_of(chosen.plan, [chosen.tasks[cell.id]], recorder.materials)[cell.id]
+        return changed_since_wheel(chosen.run.state, chosen.run.recipe, cell.id, inputs)
 
     def _changed(self) -> tuple[str, ...]:
         """Return what changed since the source was read: nobody knows what of it a bake was sent."""
         try:
-            changed = self.context.source.changed()
+            changed = self.chosen.source.changed()
         except OutputError as error:
             changed = (error.message,)
         self.changed |= dict.fromkeys(changed)
         return changed
 
-    def _write(
-        self,
-        task: CellTask,
-        result: Result,
-        peak: int,
-        wheels: tuple[RecordedWheel, ...] = (),
-        images: Mapping[str, str] = MappingProxyType({}),
-        *,
-        builder: str = "",
-        changed: bool = False,
-    ) -> None:
-        for cell in task.cells:
-            # A run whose steps are cached uses less memory than the one that ran them.
-            memory = max(peak, self.context.peaks.get(cell, 0))
-            key = "" if changed else self.context.keys[cell]
-            times = self.context.times.get(cell, {})
-            asked = self._asked(cell, key, builder)
-            self.journal.write(Record(cell, key, result, memory, wheels, times, dict(images), repository=asked))
-
-    def _asked(self, cell: str, key: str, builder: str) -> str:
-        """Return the digest of the repository if the build of a cell asked it or may have asked it, for `Record`."""
-        logs = self.context.folder / "logs"
-        asked = was_asked(logs / f"{Kind.WHEEL}-{builder or cell}.log") if self.recorder else None
-        before = self.context.previous.get(cell)
-        if asked is None and before and before.key == key and not before.repository:
-            # Its steps are cached, as they were then.
-            asked = False
-        return "" if asked is False else self.context.repository
-
-    def _images(self, builder: Cell) -> Mapping[str, str]:
-        """Return the digests of the base images that the wheel of a cell was built from, for `Record`."""
-        known = self.recorder.materials.get(builder.id) if self.recorder else None
-        return {f"{ref} {platform}": digest for (ref, platform), digest in known.images.items()} if known else {}
-
     def _audited(self, cell: Cell, served: Sequence[Cell], folder: Path) -> tuple[AuditResult, ...]:
-        paths = stage_files(folder)
-        memory = engine_paths(self.context.environment).cache / "audited"
-        promised = promises(self.context.plan, cell, self._devices.get(cell.id), paths, served)
+        run, paths = self.chosen.run, stage_files(folder)
+        memory = engine_paths(run.environment).cache / "audited"
+        promised = promises(self.chosen.plan, cell, self._devices.get(cell.id), paths, served)
         expected = [replace(promise, source=self._source) for promise in promised]
         results = tuple(audit(path, promise, memory) for path, promise in zip(paths, expected, strict=True))
         faults = [f"{item.path.name}: {fault}" for item in results for fault in item.faults]
         if not faults:
             # Only a wheel that passed the audit is unpacked once more.
-            faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.context.mask)]
+            faults = [f"{path.name}: {leak}" for path in paths for leak in leaks(path, self.mask)]
         if faults:
             raise AuditError(
-                f"{cell.id}: a wheel did not pass the audit; it was not published to {self.context.output}",
+                f"{cell.id}: a wheel did not pass the audit; it was not published to {run.output}",
                 details=faults,
                 hint="each line says what to change; `wheel-bakery audit WHEEL` audits any wheel",
             )
@@ -209,11 +193,11 @@ class Finisher:
     @cached_property
     def _source(self) -> SourceFiles | None:
         """What git says of the files that were sent; None without a project, or without git."""
-        sent = self.context.plan.source_context
-        if not (self.recorder and sent.folder and self.context.source.entries):
+        sent = self.chosen.plan.source_context
+        if not (self.recorder and sent.folder and self.chosen.source.entries):
             return None
-        return git_files(self.context.source, sent.accepted, sent.folder)
+        return git_files(self.chosen.source, sent.accepted, sent.folder)
 
     @cached_property
     def _devices(self) -> Mapping[str, DevicePromise]:
-        return device_promises(self.context.plan) if self.recorder else {}
+        return device_promises(self.chosen.plan) if self.recorder else {}

@@ -68,7 +68,7 @@ class Record:
         times: what its steps do → seconds, as they took when they last ran.
         images: base image, with its platform → digest, as the build of its wheel used it.
         time: when it was written, in seconds since 1970; 0 before that.
-        repository: digest of the repository (`RunContext.repository`) that its build asked; empty if it asked nothing.
+        repository: digest of the repository (`Selection.repository`) that its build asked; empty if it asked nothing.
     """
 
     cell: str

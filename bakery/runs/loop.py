@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 from bakery.core.durations import duration
@@ -15,24 +16,24 @@ from bakery.engine.memory_peaks import Peaks
 from bakery.plan.values import Json
 from bakery.runs import cell_inputs, report_page
 from bakery.runs.audited import AuditResult
-from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome, Failure
-from bakery.runs.buildx.failures import is_transient, went_away
-from bakery.runs.cell_tasks import CellState, CellTask, publish_groups
+from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure
+from bakery.runs.buildx.failures import BakeFailure, is_transient, went_away
+from bakery.runs.cell_tasks import CellState, CellTask, Recovery, publish_groups
 from bakery.runs.conclusion import built_target
-from bakery.runs.context import RunContext
 from bakery.runs.finish import Finisher, changed_while_built
-from bakery.runs.journal import Journal, Record, Result, open_journal
+from bakery.runs.journal import Record, Result
+from bakery.runs.lock.model import Materials
 from bakery.runs.processes import Signals
 from bakery.runs.publish import NameTaken
-from bakery.runs.records.recorder import Recorder
 from bakery.runs.run_options import CellSelection
 from bakery.runs.run_report import CellFailure, RunReport, finished_target
 from bakery.runs.same_name import SameNames
 from bakery.runs.scheduler import Schedule, State, Try, delay
-from bakery.runs.tag_differences import run_warnings
+from bakery.runs.selection import Selection
+from bakery.runs.wheel_tags import run_warnings
 
 if TYPE_CHECKING:
-    from bakery.engine.nodes import Watch
+    from bakery.engine.nodes import Nodes, Watch
 
 
 class Backend(Protocol):
@@ -50,8 +51,8 @@ class Backend(Protocol):
     def stop(self, names: Collection[str] | None = None) -> None:
         """End some tasks, or all of them; `turn` returns them."""
 
-    def recover(self, state: CellState, outcome: BakeOutcome) -> str:
-        """Change a task's state so that another try may pass; return a description of that try, empty for none."""
+    def recovery(self, state: CellState, outcome: BakeOutcome) -> Recovery | None:
+        """Return how another try may pass at once; None if it is not known."""
 
     def stage_keys(self, task: CellTask) -> Mapping[str, str]:
         """Return stage → digest of its inputs, for the stages of a task."""
@@ -60,26 +61,74 @@ class Backend(Protocol):
         """Return the error of a task that failed."""
 
 
+class Verdict(Enum):
+    """What became of one try of a task."""
+
+    PASSED = auto()
+    UNCLEAR = auto()
+    """Its node may be gone; `Watch` finds out."""
+    GIVEN_UP = auto()
+    """A command would have run in a bake of cached steps; the task is baked by itself."""
+    NODE_LOST = auto()
+    RECOVERS = auto()
+    """The backend knows another way."""
+    RETRY = auto()
+    """Later: the failure was one of the network or the engine."""
+    FAILED_ELSEWHERE = auto()
+    """All of its failed steps failed in another task before: BuildKit runs a shared step once."""
+    FAILED = auto()
+    CANCELED = auto()
+
+
+def judge(
+    outcome: BakeOutcome, *, is_watched: bool, has_node: bool, recovers: bool, may_retry: bool, failed_before: bool
+) -> Verdict:
+    """Return what became of a try.
+
+    Args:
+        is_watched: it ran on a node that may be gone.
+        has_node: its node is not known to be gone.
+        recovers: the backend knows another way.
+        may_retry: it has retries left.
+        failed_before: all of its failed steps failed in another task.
+    """
+    failures, is_passing = outcome.failures, all(map(is_transient, outcome.failures))
+    # The first that holds.
+    verdicts = (
+        (Verdict.PASSED, all(target.result is Result.DONE for target in outcome.targets.values())),
+        (Verdict.UNCLEAR, is_watched and bool(failures) and all(map(went_away, failures))),
+        (Verdict.GIVEN_UP, outcome.given_up),
+        (Verdict.NODE_LOST, is_passing and not has_node),
+        (Verdict.CANCELED, not failures),
+        (Verdict.RECOVERS, recovers),
+        (Verdict.RETRY, is_passing and may_retry),
+        (Verdict.FAILED_ELSEWHERE, failed_before),
+    )
+    return next((verdict for verdict, holds in verdicts if holds), Verdict.FAILED)
+
+
 MAX_PARALLEL_AUDITS = 4
 
 
 @dataclass(slots=True)
 class Runner:
-    """Runs the tasks of a context.
+    """Runs the tasks of a selection.
 
     Attributes:
         signals: the first one ends the run.
+        nodes: None for the engine.
         watch: asks the nodes whether they answer; None for the engine.
         peaks: measures the memory of cells; None if that is not possible.
         states: task → its state.
         timed_out: the time limit of the run is over.
     """
 
-    context: RunContext
+    chosen: Selection
     schedule: Schedule
     backend: Backend
     finisher: Finisher
     signals: Signals
+    nodes: Nodes | None = None
     watch: Watch | None = None
     peaks: Peaks | None = None
     states: dict[str, CellState] = field(init=False)
@@ -87,46 +136,47 @@ class Runner:
     _groups: Mapping[str, Sequence[str]] = field(init=False)
     _args: Mapping[str, Mapping[str, str]] = field(init=False)
     _failed_steps: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False)
+    """(stage, key of the stage, step) → the task in which it failed."""
     _finishing: dict[Future[tuple[AuditResult, ...]], tuple[str, ...]] = field(default_factory=dict, init=False)
-    _unexplained: list[tuple[str, BakeOutcome]] = field(default_factory=list, init=False)
+    _unclear: list[tuple[str, BakeOutcome]] = field(default_factory=list, init=False)
     _same: SameNames = field(init=False)
+    _waiting: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+    """Task whose wheel waits for other cells → the names of its wheels."""
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(MAX_PARALLEL_AUDITS), init=False)
 
     def __post_init__(self) -> None:
-        tasks = self.context.tasks
+        tasks = self.chosen.tasks
         self.states = {name: CellState() for name in tasks}
         self._groups = publish_groups(tasks)
-        self._same = SameNames(self.context, self.schedule, self._groups)
-        self._args = {name: self.context.plan.args_of(task.cell) for name, task in tasks.items()}
+        self._same = SameNames(self.chosen, self.finisher.folder / "stage", self.schedule, self._groups)
+        self._args = {name: self.chosen.plan.args_of(task.cell) for name, task in tasks.items()}
 
     def run(self) -> None:
         """Run all tasks; ``states`` then has every result. Raises BakeError for what ends all: no docker, no log."""
-        with ThreadPoolExecutor(MAX_PARALLEL_AUDITS) as pool:
-            while not (self.schedule.over and not self._finishing and not self._same.held):
+        with self._pool:
+            while not (self.schedule.over and not self._finishing and not self._waiting):
                 self._check_time()
                 self._check_nodes()
                 for item in self.schedule.due(time.monotonic()):
-                    self._start(item.name)
+                    state, entry = self.states[item.name], self.schedule.entries[item.name]
+                    state.node = entry.worker
+                    self.backend.start(self.chosen.tasks[item.name], state, cached=entry.item.cached)
                 if self.peaks:
                     self.peaks.measure({name: self._args[name] for name in self._running()})
                 for name, outcome in self.backend.turn():
-                    self._end_try(name, outcome, pool)
+                    self._end_try(name, outcome)
                 for future in [future for future in self._finishing if future.done()]:
                     self._end_finish(future)
-                self._settle(pool)
+                self._end_waiting()
         for name, state in self.states.items():
             if state.result is Result.CANCELED and not (state.failed_in or state.skip_reason):
                 state.skip_reason = self._skip_reason(name)
-
-    def _start(self, name: str) -> None:
-        state, entry = self.states[name], self.schedule.entries[name]
-        state.node = entry.seat
-        self.backend.start(self.context.tasks[name], state, cached=entry.item.cached)
 
     def _running(self) -> list[str]:
         return [name for name, entry in self.schedule.entries.items() if entry.state is State.RUNNING]
 
     def _check_time(self) -> None:
-        deadline = self.context.options.deadline
+        deadline = self.chosen.run.options.deadline
         if self.signals.arrived:
             self.schedule.stop()
         elif not self.timed_out and deadline is not None and time.monotonic() >= deadline:
@@ -135,87 +185,89 @@ class Runner:
 
     def _check_nodes(self) -> None:
         """Move the tasks of failed nodes to other nodes."""
-        nodes = self.context.nodes
-        if not (self.watch and nodes):
+        if not (self.watch and self.nodes):
             return
-        busy = {self.schedule.entries[name].seat for name in self._running()}
+        busy = {self.schedule.entries[name].worker for name in self._running()}
         for node, reason in self.watch.turn(busy, time.monotonic()).items():
-            nodes.lost[node] = reason
+            self.nodes.lost[node] = reason
             names = self.schedule.on(node)
-            self.context.say(f"node {node} is gone: {reason}; built elsewhere: {', '.join(names) or 'nothing'}")
+            self.chosen.run.say(f"node {node} is gone: {reason}; built elsewhere: {', '.join(names) or 'nothing'}")
             self.schedule.lose(node)
             self.backend.stop(names)
-        for name, outcome in [
-            item for item in self._unexplained if not self.watch.doubts(self.schedule.entries[item[0]].seat)
-        ]:
-            self._unexplained.remove((name, outcome))
-            self._fail_try(name, outcome)
+        for name, outcome in list(self._unclear):
+            if not self.watch.doubts(self.schedule.entries[name].worker):
+                self._unclear.remove((name, outcome))
+                self._act(name, outcome, is_watched=False)
         for name in self.schedule.strand():
-            platform = self.context.tasks[name].cell.platform
+            platform = self.chosen.tasks[name].cell.platform
             self._fail(name, EngineError(f"no node for {platform} is left", hint="start one, then --resume"))
 
-    def _end_try(self, name: str, outcome: BakeOutcome, pool: ThreadPoolExecutor) -> None:
-        state = self.states[name]
+    def _end_try(self, name: str, outcome: BakeOutcome) -> None:
+        state, times = self.states[name], self.finisher.times
         state.outcome = outcome
         # Steps that were cached keep the time of the run that ran them.
-        self.context.times[name] = {**self.context.times.get(name, {}), **outcome.times}
+        times[name] = {**times.get(name, {}), **outcome.times}
         state.tries = self.schedule.entries[name].tries
         for text in outcome.cache:
             if text not in state.cache_problems:
                 state.cache_problems = (*state.cache_problems, text)
-                self.context.say(f"{name}: layer cache: {text}")
-        if all(target.result is Result.DONE for target in outcome.targets.values()):
-            self.schedule.ended(name, Try.PASSED, time.monotonic())
-            self._finish_group(name, pool)
-        elif self.watch and outcome.failures and all(map(went_away, outcome.failures)):
-            self.watch.doubt(state.node)
-            self._unexplained.append((name, outcome))
-        else:
-            self._fail_try(name, outcome)
+                self.chosen.run.say(f"{name}: layer cache: {text}")
+        self._act(name, outcome, is_watched=self.watch is not None)
 
-    def _fail_try(self, name: str, outcome: BakeOutcome) -> None:
-        state = self.states[name]
-        failures = outcome.failures
-        now = time.monotonic()
-        nodes = self.context.nodes
-        if outcome.given_up:
-            self.schedule.ended(name, Try.LOST, now)
-            return
-        if nodes and state.node in nodes.lost and all(map(is_transient, failures)):
-            state.lost_nodes = (*state.lost_nodes, state.node)
-            self.schedule.ended(name, Try.LOST, now)
-            return
-        if failures and not self.schedule.stopped and (next_try := self.backend.recover(state, outcome)):
-            self.context.say(f"{name}: {BakeFailure(outcome).message}; trying again {next_try}")
-            self.schedule.ended(name, Try.LOST, now)
-            return
-        may_pass = bool(failures) and all(map(is_transient, failures))
-        self.schedule.ended(name, Try.AGAIN if may_pass else Try.FAILED, now)
-        if self.schedule.entries[name].state is State.WAITING:
-            wait = duration(delay(state.tries))
-            self.context.say(f"{name}: {BakeFailure(outcome).message}; try {state.tries + 1} in {wait}")
-        elif failures and not self._failed_elsewhere(name, failures):
-            self._fail(name, self.backend.error(self.context.tasks[name], outcome))
-            self._skip_sharing(name, failures)
+    def _act(self, name: str, outcome: BakeOutcome, *, is_watched: bool) -> None:
+        """Judge a try, and do what follows."""
+        state, schedule, say, now = self.states[name], self.schedule, self.chosen.run.say, time.monotonic()
+        steps = self._steps(name, outcome.failures)
+        recovery = self.backend.recovery(state, outcome) if outcome.failures and not schedule.stopped else None
+        verdict = judge(
+            outcome,
+            is_watched=is_watched,
+            has_node=not (self.nodes and state.node in self.nodes.lost),
+            recovers=recovery is not None,
+            may_retry=schedule.may_retry(name),
+            failed_before=len(steps) == len(outcome.failures) and all(step in self._failed_steps for step in steps),
+        )
+        match verdict:
+            case Verdict.PASSED:
+                schedule.ended(name, Try.PASSED, now)
+                self._finish_group(name)
+            case Verdict.UNCLEAR if self.watch:
+                self.watch.doubt(state.node)
+                self._unclear.append((name, outcome))
+            case Verdict.GIVEN_UP:
+                schedule.ended(name, Try.LOST, now)
+            case Verdict.NODE_LOST:
+                state.lost_nodes = (*state.lost_nodes, state.node)
+                schedule.ended(name, Try.LOST, now)
+            case Verdict.RECOVERS if recovery:
+                message = BakeFailure(outcome).message
+                state.recoveries = (*state.recoveries, recovery)
+                if recovery is Recovery.NO_LAYER_CACHE:
+                    state.cache_problems = (*state.cache_problems, message)
+                say(f"{name}: {message}; trying again {recovery}")
+                schedule.ended(name, Try.LOST, now)
+            case Verdict.RETRY:
+                schedule.ended(name, Try.AGAIN, now)
+                say(f"{name}: {BakeFailure(outcome).message}; try {state.tries + 1} in {duration(delay(state.tries))}")
+            case Verdict.FAILED_ELSEWHERE:
+                schedule.ended(name, Try.FAILED, now)
+                self._skip(name, steps[0])
+            case Verdict.FAILED:
+                schedule.ended(name, Try.FAILED, now)
+                self._fail(name, self.backend.error(self.chosen.tasks[name], outcome))
+                self._skip_sharing(name, steps)
+            case _:
+                schedule.ended(name, Try.FAILED, now)
 
-    def _steps(self, name: str, failures: Iterable[Failure]) -> list[tuple[str, str, str]]:
+    def _steps(self, name: str, failures: Sequence[Failure]) -> list[tuple[str, str, str]]:
         """Return (stage, key of the stage, step) of failed steps."""
-        keys = self.backend.stage_keys(self.context.tasks[name])
+        keys = self.backend.stage_keys(self.chosen.tasks[name]) if failures else {}
         return [(item.stage, keys[item.stage], item.work or item.step) for item in failures if item.stage in keys]
 
-    def _failed_elsewhere(self, name: str, failures: Sequence[Failure]) -> bool:
-        """Return whether all failed steps failed in another task before: BuildKit runs a shared step once."""
-        steps = self._steps(name, failures)
-        if len(steps) < len(failures) or not all(step in self._failed_steps for step in steps):
-            return False
-        self._skip(name, steps[0])
-        return True
-
-    def _skip_sharing(self, name: str, failures: Sequence[Failure]) -> None:
+    def _skip_sharing(self, name: str, steps: Sequence[tuple[str, str, str]]) -> None:
         """Skip the waiting tasks that need a step that failed."""
-        steps = self._steps(name, failures)
         self._failed_steps.update(dict.fromkeys(steps, name))
-        for other, task in self.context.tasks.items():
+        for other, task in self.chosen.tasks.items():
             if steps and self.schedule.entries[other].state is State.WAITING:
                 keys = self.backend.stage_keys(task)
                 if step := next((step for step in steps if keys.get(step[0]) == step[1]), None):
@@ -227,33 +279,37 @@ class Runner:
         state.failed_in = self._failed_steps[step]
         state.skip_reason = f"skipped: it needs a step that failed in {state.failed_in}: {step[2]}"
         # In the journal it failed, so that `--failed` builds it again.
-        self.finisher.failed(self.context.tasks[name], self.peak(name))
+        self.finisher.write(self.chosen.tasks[name], Result.FAILED, self.peak(name))
 
-    def _finish_group(self, name: str, pool: ThreadPoolExecutor) -> None:
+    def _finish_group(self, name: str) -> None:
         """Finish the tasks that share a wheel, once all of them passed; one that serves other cells waits for these."""
-        builder = self.context.tasks.get(self.context.tasks[name].cell.built_by)
-        members = self._groups[name]
-        has_passed = all(self.schedule.entries[member].state is State.PASSED for member in members)
-        if has_passed and not (builder and self._same.hold(builder.cell)):
-            self._finish(tuple(members), pool)
+        builder, members = self.chosen.tasks.get(self.chosen.tasks[name].cell.built_by), self._groups[name]
+        if not all(self.schedule.entries[member].state is State.PASSED for member in members):
+            return
+        if builder and (names := self._same.names_to_wait_for(builder.cell)):
+            self._waiting[builder.name] = names
+        else:
+            self._finish(tuple(members))
 
-    def _settle(self, pool: ThreadPoolExecutor) -> None:
+    def _end_waiting(self) -> None:
         """Finish the wheels that waited for other cells, or refuse them."""
-        for ready in self._same.settle():
-            for name, error in ready.errors.items():
-                self._fail(name, error)
-            if not (ready.errors or ready.missing):
-                self._finish(ready.members, pool)
-            for name in ready.members if ready.missing else ():
-                state = self.states[name]
-                if not state.error:
-                    self.finisher.held_back(self.context.tasks[name], self.peak(name))
-                    state.skip_reason = f"{ready.missing} failed, and this wheel is for it, too"
+        for ready in self._same.ready(self._waiting):
+            members = tuple(member for builder in ready.builders for member in self._groups[builder])
+            for builder in ready.builders:
+                del self._waiting[builder]
+                if ready.error:
+                    self._fail(builder, ready.error)
+            if not (ready.error or ready.missing):
+                self._finish(members)
+            for name in members if ready.missing else ():
+                if not self.states[name].error:
+                    self.finisher.write(self.chosen.tasks[name], Result.CANCELED, self.peak(name))
+                    self.states[name].skip_reason = f"{ready.missing} failed, and this wheel is for it, too"
 
-    def _finish(self, members: tuple[str, ...], pool: ThreadPoolExecutor) -> None:
-        tasks = [self.context.tasks[member] for member in members]
+    def _finish(self, members: tuple[str, ...]) -> None:
+        tasks = [self.chosen.tasks[member] for member in members]
         peaks = {member: self.peak(member) for member in members}
-        self._finishing[pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members
+        self._finishing[self._pool.submit(self.finisher.finish, tasks, peaks, self._metadata(tasks))] = members
 
     def _metadata(self, tasks: Sequence[CellTask]) -> Mapping[str, Json]:
         """Return buildx's metadata of the target that built the wheel."""
@@ -266,7 +322,7 @@ class Runner:
 
     def _end_finish(self, future: Future[tuple[AuditResult, ...]]) -> None:
         members = self._finishing.pop(future)
-        builder = self.context.tasks[members[0]].cell.built_by
+        builder = self.chosen.tasks[members[0]].cell.built_by
         try:
             wheels = future.result()
         except InterruptedBake:
@@ -280,13 +336,13 @@ class Runner:
             return
         for member in members:
             self.states[member].result = Result.DONE
-            if self.context.tasks[member].has(Kind.WHEEL):
+            if self.chosen.tasks[member].has(Kind.WHEEL):
                 self.states[member].wheels = wheels
 
     def _fail(self, name: str, error: BakeryError) -> None:
         state = self.states[name]
         state.result, state.error = Result.FAILED, error
-        self.finisher.failed(self.context.tasks[name], self.peak(name))
+        self.finisher.write(self.chosen.tasks[name], Result.FAILED, self.peak(name))
         if not self.schedule.limits.keep_going:
             self._stop()
 
@@ -310,82 +366,81 @@ class Runner:
 
 
 def run_tasks(
-    context: RunContext,
+    finisher: Finisher,
     backend: Backend,
     schedule: Schedule,
     signals: Signals,
     *,
-    recorder: Recorder | None = None,
+    nodes: Nodes | None = None,
     watch: Watch | None = None,
     peaks: Peaks | None = None,
 ) -> RunReport:
-    """Run the tasks of a context, and report all of its targets. Raises BakeryError for what ends all tasks."""
-    started = time.monotonic()
-    started_cells = [_unfinished(context, cell) for task in context.tasks.values() for cell in task.cells]
-    journal = open_journal(context.state_folder, context.plan.recipe, started_cells)
+    """Run the tasks of a selection, and report all of its targets. Raises BakeryError for what ends all tasks."""
+    started, chosen, recorder = time.monotonic(), finisher.chosen, finisher.recorder
+    chosen.claim_finished()
     if recorder:
-        _write_inputs(context, journal, recorder)
-    finisher = Finisher(context, journal, recorder)
-    runner = Runner(context, schedule, backend, finisher, signals, watch, peaks)
+        _write_inputs(finisher, {})
+    runner = Runner(chosen, schedule, backend, finisher, signals, nodes, watch, peaks)
     runner.run()
     if recorder and recorder.materials:
         # Without a lock, they are known after the bake.
-        _write_inputs(context, journal, recorder)
-    report = _report(context, runner, time.monotonic() - started)
+        _write_inputs(finisher, recorder.materials)
+    report = _report(runner, time.monotonic() - started)
     try:
         report.write()
-        report_page.write(context.folder)
+        report_page.write(finisher.folder)
     except OutputError as error:
         # The wheels are published, and `wheel-bakery report` can write the page later.
-        context.say(f"no report of this run: {error}")
+        chosen.run.say(f"no report of this run: {error}")
     return report
 
 
-def _write_inputs(context: RunContext, journal: Journal, recorder: Recorder) -> None:
-    inputs = cell_inputs.inputs_of(context.plan, context.tasks.values(), {**context.locked, **recorder.materials})
-    cell_inputs.write(journal.path, context.folder.name, context.source.short, inputs)
+def _write_inputs(finisher: Finisher, materials: Mapping[str, Materials]) -> None:
+    chosen = finisher.chosen
+    inputs = cell_inputs.inputs_of(chosen.plan, chosen.tasks.values(), {**chosen.locked, **materials})
+    cell_inputs.write(finisher.journal.path, finisher.folder.name, chosen.source.short, inputs)
 
 
-def _unfinished(context: RunContext, cell: str) -> Record:
-    """Return the record of a cell that is built now. One that failed did so until it ends: ``--failed`` looks for it."""
-    peak, times, last = context.peaks.get(cell, 0), context.times.get(cell, {}), context.previous.get(cell)
-    result = Result.FAILED if last and last.result is Result.FAILED else Result.CANCELED
-    return Record(cell, context.keys[cell], result, peak, times=times)
+def unfinished(chosen: Selection) -> list[Record]:
+    """Return the records of the cells that are built now; those that failed did so until they end, for ``--failed``."""
+    records = []
+    for cell in [cell for task in chosen.tasks.values() for cell in task.cells]:
+        last = chosen.previous.get(cell) or Record(cell, "", Result.CANCELED)
+        result = Result.FAILED if last.result is Result.FAILED else Result.CANCELED
+        records.append(Record(cell, chosen.keys[cell], result, last.memory, times=last.times))
+    return records
 
 
-def _report(context: RunContext, runner: Runner, seconds: float) -> RunReport:
-    states = {cell: runner.states[name] for name, task in context.tasks.items() for cell in task.cells}
-    builders = {cell: name for name, task in context.tasks.items() for cell in task.cells}
-    outcomes = [state.outcome for state in runner.states.values() if state.outcome]
-    rows = [
-        finished_target(target, context.finished[target.cell.id], context.output)
-        if target.cell.id in context.finished
-        else replace(
-            built_target(target, states[target.cell.id], context.output), memory=runner.peak(builders[target.cell.id])
+def _report(runner: Runner, seconds: float) -> RunReport:
+    chosen, run, finisher = runner.chosen, runner.chosen.run, runner.finisher
+    builders = {cell: name for name, task in chosen.tasks.items() for cell in task.cells}
+    rows = tuple(
+        finished_target(target, chosen.finished[target.cell.id], run.output)
+        if target.cell.id in chosen.finished
+        else built_target(
+            target, runner.states[builders[target.cell.id]], run.output, runner.peak(builders[target.cell.id])
         )
-        for target in context.targets
-        if context.options.selection is not CellSelection.FAILED or target.cell.id not in context.finished
-    ]
+        for target in chosen.targets
+        if run.options.selection is not CellSelection.FAILED or target.cell.id not in chosen.finished
+    )
+    skipped = {name: state.failed_in for name, state in runner.states.items() if state.failed_in}
+    failures = tuple(
+        CellFailure(name, state.error, tuple(other for other, failed in skipped.items() if failed == name))
+        for name, state in runner.states.items()
+        if state.error
+    )
+    outcomes = [state.outcome for state in runner.states.values() if state.outcome]
+    changed = [changed_while_built(finisher.changed)] if finisher.changed else []
     return RunReport(
-        recipe=context.plan.recipe,
-        targets=tuple(rows),
-        output=context.output,
-        state=context.folder,
+        recipe=run.recipe,
+        targets=rows,
+        output=run.output,
+        state=finisher.folder,
         seconds=seconds,
         started=time.time() - seconds,
-        failures=tuple(
-            CellFailure(
-                name, state.error, tuple(other for other, one in runner.states.items() if one.failed_in == name)
-            )
-            for name, state in runner.states.items()
-            if state.error
-        ),
+        failures=failures,
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
-        replaced=dict(runner.finisher.replaced),
+        replaced=dict(finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),
-        warnings=(
-            *run_warnings(context.root, context.plan, rows),
-            *((changed_while_built(runner.finisher.changed),) if runner.finisher.changed else ()),
-            *runner.finisher.left,
-        ),
+        warnings=(*run_warnings(run.root, chosen.plan, rows), *changed, *finisher.left),
     )

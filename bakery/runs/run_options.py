@@ -18,7 +18,7 @@ class CellSelection(StrEnum):
 
     ALL = "all"
     CHANGED = "changed"
-    """Not up to date: as ``UNFINISHED``, and those with inputs that only a name for something else tells."""
+    """``UNFINISHED``, plus cells whose inputs are tags or branches that may have moved."""
     UNFINISHED = "unfinished"
     """Not finished by the last run, or changed since."""
     FAILED = "failed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bakery.core.errors import BakeryError, OutputError
@@ -134,6 +134,9 @@ class RunReport:
 
     def to_json(self) -> dict[str, Json]:
         """Return the report as JSON."""
+        if self.failures:
+            # Slow to import, and needed after failures only.
+            from bakery.runs.conclusion import failure_json
         return {
             "version": VERSION,
             "recipe": self.recipe,
@@ -145,38 +148,8 @@ class RunReport:
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),
             "replaced": dict(self.replaced),
-            "failures": self._failures_json(),
-            "targets": [
-                {
-                    "name": target.name,
-                    "cell": target.cell,
-                    "result": target.result,
-                    "reason": target.reason,
-                    "tries": target.tries,
-                    "node": target.node,
-                    "memory": target.memory,
-                    "left": list(target.left),
-                    "cache_troubles": list(target.cache),
-                    "compiler_cache": None
-                    if target.compiled is None
-                    else {"compilations": target.compiled[0], "hits": target.compiled[1]},
-                    "seconds": round(target.seconds, 3),
-                    "steps": target.steps,
-                    "cached": target.cached,
-                    "log": str(target.log) if target.log else None,
-                    "wheels": [
-                        {
-                            "path": str(item.path),
-                            "sha256": item.sha256,
-                            "size": item.size,
-                            "warnings": list(item.warnings),
-                            "device": dict(item.device),
-                        }
-                        for item in target.wheels
-                    ],
-                }
-                for target in self.targets
-            ],
+            "failures": [failure_json(failure) for failure in self.failures],
+            "targets": [_row(target) for target in self.targets],
         }
 
     def write(self) -> None:
@@ -187,13 +160,22 @@ class RunReport:
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
-    def _failures_json(self) -> list[Json]:
-        if not self.failures:
-            return []
-        # Slow to import, and needed after failures only.
-        from bakery.runs.conclusion import failure_json
 
-        return [failure_json(failure) for failure in self.failures]
+def _row(target: TargetReport) -> Json:
+    row = {name: value for name, value in asdict(target).items() if name not in ("cache", "compiled")}
+    compiled = target.compiled and {"compilations": target.compiled[0], "hits": target.compiled[1]}
+    return {
+        **row,
+        "seconds": round(target.seconds, 3),
+        "left": list(target.left),
+        "log": str(target.log) if target.log else None,
+        "wheels": [
+            {**asdict(item), "path": str(item.path), "warnings": list(item.warnings), "device": dict(item.device)}
+            for item in target.wheels
+        ],
+        "cache_troubles": list(target.cache),
+        "compiler_cache": compiled,
+    }
 
 
 def finished_target(target: Target, record: Record, output: Path) -> TargetReport:

@@ -7,8 +7,8 @@ cell builds it for all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename
@@ -16,10 +16,10 @@ from packaging.utils import InvalidWheelFilename
 from bakery.core.errors import AuditError, BakeryError, OutputError
 from bakery.core.names import Kind
 from bakery.plan.cells import Cell
-from bakery.runs.context import RunContext
 from bakery.runs.journal import Result
 from bakery.runs.publish import digest_of, exported_names, name_taken
 from bakery.runs.scheduler import Schedule, State
+from bakery.runs.selection import Selection
 from wheel_audit.tags import installable_abis
 from wheel_audit.wheel_names import parse_wheel_name
 
@@ -59,83 +59,79 @@ class Ready:
     """A wheel that need not wait any longer.
 
     Attributes:
-        members: the tasks that built or tested it; the one with the lowest Python first.
-        errors: task → why its wheel is refused.
+        builders: the tasks that built it; the one with the lowest Python first.
+        error: why it is refused; None if it is not.
         missing: cells that the wheel also serves, and that failed, as text; then it is not published.
     """
 
-    members: tuple[str, ...]
-    errors: Mapping[str, BakeryError]
+    builders: tuple[str, ...]
+    error: BakeryError | None
     missing: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SameNames:
-    """The wheels of one run that wait for other cells.
+    """Tells which wheels of a run wait for other cells, and until when. It changes nothing.
 
     Attributes:
+        stage: the folder with a folder of exported wheels for each task.
         groups: task → the tasks that share its wheel, as the plan says.
-        held: task whose wheel waits → the names of its wheels.
     """
 
-    context: RunContext
+    chosen: Selection
+    stage: Path
     schedule: Schedule
     groups: Mapping[str, Sequence[str]]
-    held: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def hold(self, builder: Cell) -> bool:
-        """Hold the wheel of a cell whose tasks passed, if it serves other cells; return whether it does."""
-        names = exported_names(self._stage(builder.id))
-        if not self._others(builder, names):
-            return False
-        self.held[builder.id] = names
-        return True
+    def names_to_wait_for(self, builder: Cell) -> tuple[str, ...]:
+        """Return the names of the wheels of a cell whose tasks passed if they serve other cells; else none."""
+        names = exported_names(self.stage / builder.id)
+        return names if self._others(builder, names) else ()
 
-    def settle(self) -> Iterator[Ready]:
-        """Yield the wheels that waited for cells that ended. Raises OutputError if one cannot be read."""
-        for name, names in list(self.held.items()):
-            if name not in self.held or not self._may_go(name):
-                continue
-            cell = self.context.tasks[name].cell
+    def ready(self, waiting: Mapping[str, tuple[str, ...]]) -> list[Ready]:
+        """Return the wheels that need not wait any longer. Raises OutputError if one cannot be read.
+
+        ``waiting``: task → the names of its wheels.
+        """
+        ready: list[Ready] = []
+        for name, names in waiting.items():
+            cell = self.chosen.tasks[name].cell
             others = self._others(cell, names)
-            alike = [item.id for item in by_python([cell, *others]) if self.held.get(item.id) == names]
-            for builder in alike:
-                del self.held[builder]
-            members = tuple(member for builder in alike for member in self.groups[builder])
+            if any(name in item.builders for item in ready) or self._may_pass(others):
+                continue
+            builders = [item.id for item in by_python([cell, *others]) if waiting.get(item.id) == names]
             failed = [other.id for other in others if self._has_failed(other.id, names)]
             # What is not in this run says nothing of this wheel, but that it does not work there.
-            before = [other for other in failed if other not in self.context.tasks]
-            error = self._clash(alike, names) or (_refused(name, before) if before else None)
-            yield Ready(members, dict.fromkeys(alike, error) if error else {}, "" if error else ", ".join(failed))
-
-    def _stage(self, name: str) -> Path:
-        return self.context.folder / "stage" / name
+            before = [other for other in failed if other not in self.chosen.tasks]
+            error = self._clash(builders, names) or (_refused(name, before) if before else None)
+            ready.append(Ready(tuple(builders), error, "" if error else ", ".join(failed)))
+        return ready
 
     def _others(self, builder: Cell, names: Collection[str]) -> list[Cell]:
         """Return the other cells that build wheels and whose Python the wheels of a cell serve."""
-        plan = self.context.plan
+        plan = self.chosen.plan
         cells = (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.has(Kind.WHEEL))
         others = (cell for cell in cells if cell.id != builder.id and differ_in_python_only(builder, cell))
         return [cell for cell in others if serves(names, cell)]
 
-    def _may_go(self, name: str) -> bool:
-        others = self._others(self.context.tasks[name].cell, self.held[name])
-        tasks = (member for other in others for member in self.groups.get(other.id, ()))
-        return not any(self.schedule.entries[task].state in (State.WAITING, State.RUNNING) for task in tasks)
+    def _may_pass(self, cells: Iterable[Cell]) -> bool:
+        """Whether a task of some cells waits or runs."""
+        tasks = (member for cell in cells for member in self.groups.get(cell.id, ()))
+        return any(self.schedule.entries[task].state in (State.WAITING, State.RUNNING) for task in tasks)
 
     def _has_failed(self, name: str, names: Sequence[str]) -> bool:
         """Whether a cell that is served by wheels with some names did not pass: now or, if it is not built now, then."""
-        if name not in self.context.tasks:
-            record = self.context.previous.get(name)
-            return name not in self.context.finished and record is not None and record.result is Result.FAILED
+        if name not in self.chosen.tasks:
+            record = self.chosen.previous.get(name)
+            return name not in self.chosen.finished and record is not None and record.result is Result.FAILED
         has_passed = all(self.schedule.entries[member].state is State.PASSED for member in self.groups[name])
-        return not has_passed and exported_names(self._stage(name)) in ((), names)
+        return not has_passed and exported_names(self.stage / name) in ((), names)
 
     def _clash(self, builders: Sequence[str], names: Sequence[str]) -> BakeryError | None:
         """Return the error of cells that built different files of one name; None if all are the same."""
         for name in names:
             try:
-                built = {f"{self.context.plan.recipe} {cell}": digest_of(self._stage(cell) / name) for cell in builders}
+                built = {f"{self.chosen.run.recipe} {cell}": digest_of(self.stage / cell / name) for cell in builders}
             except OSError as error:
                 raise OutputError(f"cannot read {error.filename}: {error.strerror}") from error
             if len(set(built.values())) > 1:

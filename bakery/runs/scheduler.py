@@ -6,9 +6,14 @@ failed for a transient reason is repeated later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from bakery.core.names import Kind
+from bakery.plan.model import Plan
+from bakery.runs.cell_tasks import CellTask
 
 FIRST_DELAY_S = 5.0
 """Seconds before the second try; each further one waits three times as long."""
@@ -35,7 +40,7 @@ class Try(StrEnum):
     AGAIN = "again"
     """A transient failure."""
     LOST = "lost"
-    """The seat was lost; the try does not count."""
+    """The worker was lost; the try does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Worker:
     """The engine or a node, with ``slots`` for parallel items; ``platforms`` is None for all."""
 
     name: str
@@ -82,39 +87,39 @@ class Limits:
 
 @dataclass(slots=True)
 class Entry:
-    """The state of an item; ``due`` is the time of its next try, ``seat`` that of the last one."""
+    """The state of an item; ``due`` is the time of its next try, ``worker`` that of the last one."""
 
     item: Item
     index: int
     state: State = State.WAITING
     tries: int = 0
     due: float = float("-inf")
-    seat: str = ""
+    worker: str = ""
 
 
 @dataclass(slots=True)
 class Schedule:
-    """Schedules the items of one run, which have different names; no ``seats`` means one engine."""
+    """Schedules the items of one run, which have different names; no ``workers`` means one engine."""
 
     items: Sequence[Item]
     limits: Limits
-    seats: Sequence[Seat] = ()
+    workers: Sequence[Worker] = ()
     stopped: bool = field(default=False, init=False)
     entries: dict[str, Entry] = field(init=False)
-    _alive: list[Seat] = field(init=False)
+    _alive: list[Worker] = field(init=False)
 
     def __post_init__(self) -> None:
         self.entries = {item.name: Entry(item, index) for index, item in enumerate(self.items)}
-        self._alive = list(self.seats) or [Seat("", self.limits.parallel)]
+        self._alive = list(self.workers) or [Worker("", self.limits.parallel)]
 
     def due(self, now: float) -> list[Item]:
         """Return the items to start now; they count as running."""
         begun: list[Item] = []
         while choice := self._next(now):
-            entry, seat = choice
+            entry, worker = choice
             entry.state = State.RUNNING
             entry.tries += 1
-            entry.seat = seat.name
+            entry.worker = worker.name
             begun.append(entry.item)
         return begun
 
@@ -127,7 +132,7 @@ class Schedule:
             entry.state = State.WAITING
             entry.tries -= 1
             entry.item = replace(entry.item, cached=False)
-        elif verdict is Try.AGAIN and entry.tries <= self.limits.retries and not self.stopped:
+        elif verdict is Try.AGAIN and self.may_retry(name):
             entry.state = State.WAITING
             entry.due = now + delay(entry.tries)
         else:
@@ -136,22 +141,26 @@ class Schedule:
             if not self.limits.keep_going:
                 self.stop()
 
-    def lose(self, seat: str) -> None:
-        """Stop using a seat; the caller ends the items that run there with `Try.LOST`.
+    def may_retry(self, name: str) -> bool:
+        """Whether a try that failed for a transient reason is repeated."""
+        return self.entries[name].tries <= self.limits.retries and not self.stopped
+
+    def lose(self, worker: str) -> None:
+        """Stop using a worker; the caller ends the items that run there with `Try.LOST`.
 
         Items that passed there are built again elsewhere if items of the same build are unfinished.
         """
-        self._alive = [one for one in self._alive if one.name != seat]
+        self._alive = [one for one in self._alive if one.name != worker]
         for entry in self._of(State.PASSED):
             family = self._family(entry.item)
-            if entry.seat == seat and any(one.state in (State.WAITING, State.RUNNING) for one in family):
+            if entry.worker == worker and any(one.state in (State.WAITING, State.RUNNING) for one in family):
                 entry.state = State.WAITING
                 entry.tries -= 1
 
     def strand(self) -> list[str]:
-        """Fail the items that no remaining seat can build, and return their names."""
+        """Fail the items that no remaining worker can build, and return their names."""
         stranded = [
-            entry for entry in self._of(State.WAITING) if not any(seat.takes(entry.item) for seat in self._alive)
+            entry for entry in self._of(State.WAITING) if not any(worker.takes(entry.item) for worker in self._alive)
         ]
         for entry in stranded:
             entry.state = State.FAILED
@@ -168,9 +177,9 @@ class Schedule:
         self.entries[name].state = State.SKIPPED
         self._skip_after(name)
 
-    def on(self, seat: str) -> list[str]:
-        """Return the items that run on a seat."""
-        return [entry.item.name for entry in self._of(State.RUNNING) if entry.seat == seat]
+    def on(self, worker: str) -> list[str]:
+        """Return the items that run on a worker."""
+        return [entry.item.name for entry in self._of(State.RUNNING) if entry.worker == worker]
 
     @property
     def over(self) -> bool:
@@ -186,7 +195,7 @@ class Schedule:
                 entry.state = State.SKIPPED
                 self._skip_after(entry.item.name)
 
-    def _next(self, now: float) -> tuple[Entry, Seat] | None:
+    def _next(self, now: float) -> tuple[Entry, Worker] | None:
         ready = [entry for entry in self._of(State.WAITING) if entry.due <= now and self._may_begin(entry.item)]
         if cached := next((entry for entry in ready if entry.item.cached), None):
             return cached, self._alive[0]
@@ -195,30 +204,30 @@ class Schedule:
             return None
         used = sum(entry.item.memory for entry in running)
         fits = [entry for entry in ready if not running or self._fits(used + entry.item.memory)]
-        free = {seat: seat.slots - sum(entry.seat == seat.name for entry in running) for seat in self._alive}
-        # The sort is stable: of seats with as many free slots the first one counts.
-        for seat in sorted((seat for seat in free if free[seat] > 0), key=lambda seat: -free[seat]):
-            here = [entry for entry in fits if seat.takes(entry.item) and self._belongs(entry.item, seat)]
+        free = {worker: worker.slots - sum(entry.worker == worker.name for entry in running) for worker in self._alive}
+        # The sort is stable: of workers with as many free slots the first one counts.
+        for worker in sorted((worker for worker in free if free[worker] > 0), key=lambda worker: -free[worker]):
+            here = [entry for entry in fits if worker.takes(entry.item) and self._belongs(entry.item, worker)]
             if here:
-                return min(here, key=lambda entry: self._order(entry, seat)), seat
+                return min(here, key=lambda entry: self._order(entry, worker)), worker
         return None
 
-    def _order(self, entry: Entry, seat: Seat) -> tuple[int, bool, int, int]:
-        """Return the sort key of an item on a seat; the lowest starts first.
+    def _order(self, entry: Entry, worker: Worker) -> tuple[int, bool, int, int]:
+        """Return the sort key of an item on a worker; the lowest starts first.
 
-        The first item of a group builds the shared stages, while others would wait; a seat that has these stages need
+        The first item of a group builds the shared stages, while others would wait; a worker that has these stages need
         not build them. Items with much memory start early: at the end they would run alone.
         """
         alike = [one for one in self.entries.values() if one.item.group == entry.item.group and one.tries]
-        here = [one for one in alike if one.seat == seat.name]
+        here = [one for one in alike if one.worker == worker.name]
         ahead = sum(one.state is State.RUNNING for one in here)
         elsewhere = any(one.state is State.PASSED for one in alike) and not here
         return ahead, elsewhere, -entry.item.memory, entry.index
 
-    def _belongs(self, item: Item, seat: Seat) -> bool:
-        """Return whether an item can use the stages of the item it depends on, which are on that item's seat."""
+    def _belongs(self, item: Item, worker: Worker) -> bool:
+        """Return whether an item can use the stages of the item it depends on, which are on that item's worker."""
         before = self.entries.get(item.after)
-        return before is None or before.seat == seat.name or before.seat not in {one.name for one in self._alive}
+        return before is None or before.worker == worker.name or before.worker not in {one.name for one in self._alive}
 
     def _family(self, item: Item) -> list[Entry]:
         """Return the items of one build: the first, and its dependents."""
@@ -236,3 +245,41 @@ class Schedule:
 def delay(tries: int) -> float:
     """Return the seconds to wait after try number ``tries`` (from 1)."""
     return float(min(FIRST_DELAY_S * 3 ** (tries - 1), LONGEST_DELAY_S))
+
+
+USABLE = 0.85
+"""The share of an engine's memory that compilers may use; ``with-jobs`` and ``slot.py`` have the same."""
+
+
+def schedule_items(
+    plan: Plan,
+    tasks: Iterable[CellTask],
+    cores: int,
+    memory: int,
+    peaks: Mapping[str, int],
+    cached: Collection[str] = (),
+) -> list[Item]:
+    """Return the items of tasks, for an engine with ``memory`` usable bytes; ``peaks``: cell → MB in an earlier run.
+
+    Args:
+        cached: tasks whose steps are expected in the engine's build cache. Those that wait for another one are baked
+            by themselves.
+    """
+    tasks = list(tasks)
+    builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
+    # Compilers that share slots wait for memory themselves; each cell must be able to run one.
+    limits = plan.facts.limits
+    declared = limits.memory if plan.shares_slots else limits.needed(cores, memory)
+    first = {task.name: task.cell.built_by for task in tasks}
+    after = {name: builder if builder != name and builder in builders else "" for name, builder in first.items()}
+    return [
+        Item(
+            name=task.name,
+            after=after[task.name],
+            memory=declared or peaks.get(task.name, 0) * 10**6,
+            platform=task.cell.platform,
+            group=json.dumps([value for axis, value in sorted(task.cell.axes.items()) if axis != "python"]),
+            cached=task.name in cached and not after[task.name],
+        )
+        for task in tasks
+    ]

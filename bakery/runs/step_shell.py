@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,14 +27,14 @@ from bakery.plan.dockerfile import Add, Copy, Run, Script, Stage, Workdir
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.plan.values import Json
+from bakery.runs.bake_session import request_of_task
 from bakery.runs.buildx.bake import BakeRequest, bake_environment, checked_argv
 from bakery.runs.buildx.gha_cache_env import NAMES
-from bakery.runs.context import BakeContext
 from bakery.runs.debug_terminal import run_shell
-from bakery.runs.pipeline import check, open_session, pin
-from bakery.runs.run_folders import state_folder
+from bakery.runs.pipeline import pin, require, session_of
 from bakery.runs.run_options import Options
-from bakery.runs.selection import select_cells
+from bakery.runs.selection import Run as BakeRun
+from bakery.runs.selection import select
 from wheel_audit.readers import json_of
 from wheel_audit.text import printable
 
@@ -65,26 +64,26 @@ def open_shell(
     kind = Kind.WHEEL if stage.name in Lineage(plan).of(cell, [Kind.WHEEL]) else Kind.TEST
     plan = replace(plan, stages=tuple(before(item, command) if item is stage else item for item in plan.stages))
     options = replace(options, groups=(str(kind),), only=(cell.id,))
-    with ExitStack() as resources:
-        context = BakeContext(
+    plan = plan.for_builders(engine.platforms) if plan.crosses else plan
+    chosen = select(
+        BakeRun(
             root=root,
-            plan=plan.for_builders(engine.platforms) if plan.crosses else plan,
+            recipe=plan.recipe,
+            directory=plan.output,
             options=options,
             environment=engine.environment,
             say=engine.say,
-            state_folder=state_folder(root, engine.environment),
-            previous={},
-            engine=engine,
-            resources=resources,
-        )
-        select_cells(context)
-        check(context)
-        open_session(context)
-        pin(context)
-        context.folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="bakery-shell-")))
-        ignore = context.source.ignore
-        common = context.session.request(context.task_targets, context.folder, context.pins, ignore=ignore)
-        request = context.request(common, context.tasks[cell.id], "")
+        ),
+        plan,
+        {},
+    )
+    for text in chosen.notes:
+        engine.say(text)
+    require(engine, chosen)
+    with session_of(engine, chosen) as session, tempfile.TemporaryDirectory(prefix="bakery-shell-") as folder:
+        pins = pin(engine, session, chosen)
+        common = session.request(chosen.task_targets, Path(folder), pins, ignore=chosen.source.ignore)
+        request = request_of_task(common, chosen.tasks[cell.id], chosen.plan, pins)
         target = next(item for item in request.targets if item.kind is kind)
         number = commands(stage).index(command) + 1
         _debug(

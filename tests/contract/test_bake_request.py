@@ -18,9 +18,8 @@ import pytest
 from bakery.core.errors import EngineError, PlanError
 from bakery.plan.cells import Target
 from bakery.runs import processes
-from bakery.runs.buildx.bake import BakeRequest, bake_argv, bake_environment
+from bakery.runs.buildx.bake import OPEN, BakeRequest, LogFiles, bake_argv, bake_environment
 from bakery.runs.buildx.entitlements import Allowed
-from bakery.runs.buildx.log_files import OPEN, LogFiles
 from bakery.runs.buildx.progress import LogLines, StepFinished, StepStarted
 from bakery.runs.processes import Children, Ended, Stopped, caught
 

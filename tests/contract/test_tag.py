@@ -13,7 +13,7 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
-from bakery.runs.release_tag import tag_faults, tag_warnings
+from bakery.runs.wheel_tags import tag_faults, tag_warnings
 
 
 def planned(folder: Path, text: str = "", name: str = "demo") -> Plan:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bakery.core.errors import InterruptedBake
-from bakery.runs.buildx.bake import BakeRequest, Bakes
-from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome
+from bakery.runs.buildx.bake import BakeRequest, Bakes, LogFiles
+from bakery.runs.buildx.bake_outcome import BakeOutcome
 from bakery.runs.buildx.board import Board, Listener
-from bakery.runs.buildx.log_files import LogFiles
+from bakery.runs.buildx.failures import BakeFailure
 from bakery.runs.processes import Children, caught
 
 

@@ -22,7 +22,7 @@ from bakery.core.names import Kind
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell, Target
 from bakery.runs.buildx.bake import BakeRequest
-from bakery.runs.buildx.bake_outcome import BakeFailure
+from bakery.runs.buildx.failures import BakeFailure
 from bakery.runs.journal import Result
 from bakery.runs.publish import publish, stage_files
 from bakery.runs.run_folders import run_folder

@@ -23,7 +23,7 @@ from bakery.core.names import Kind
 from bakery.engine import private_engine
 from bakery.plan.cells import Cell, Target
 from bakery.runs.buildx.bake import BakeRequest
-from bakery.runs.buildx.bake_outcome import BakeFailure
+from bakery.runs.buildx.failures import BakeFailure
 from bakery.runs.journal import Result
 
 pytestmark = pytest.mark.engine

@@ -23,11 +23,10 @@ from bakery.cli.tables.profile import document, render
 from bakery.core.errors import BakeryError
 from bakery.core.inside import Inside, remove_tree
 from bakery.runs import kept_logs, report_page
-from bakery.runs.cell_profile import beside, find
+from bakery.runs.cell_profile import advice, beside, find, summary, trace
+from bakery.runs.compiler_cache import _members, _objects
 from bakery.runs.lock.model import read_materials
-from bakery.runs.profile_summary import advice, summary, trace
 from bakery.runs.publish import copied, exported_names, stage_files
-from bakery.runs.remote_cache import _members, _objects
 from bakery_iree import check_runs
 from bakery_iree.container_io import unpack
 from bakery_iree.sandbox import ProgramResult

@@ -26,8 +26,8 @@ from bakery.release.index import pages
 from bakery.release.index.fetch import take
 from bakery.release.index.files import File
 from bakery.runs.bake_session import BakeSession, Pins
-from bakery.runs.remote_cache import RemoteCache
-from bakery.runs.stores.store import open_store
+from bakery.runs.compiler_cache import RemoteCache
+from bakery.runs.stores import open_store
 from fuzz.mutate import LARGEST, Mutator, any_bytes, any_json, any_text, count, text
 from fuzz.refusals import refusals
 

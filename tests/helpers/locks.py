@@ -9,8 +9,8 @@ import plans
 
 from bakery.plan.model import Plan
 from bakery.recipe.models import Recipe
+from bakery.runs.lock.differences import requirements_of
 from bakery.runs.lock.model import LockedFile, Materials, Packages, System
-from bakery.runs.lock.requirements import requirements_of
 
 ONE, TWO = "1" * 64, "2" * 64
 

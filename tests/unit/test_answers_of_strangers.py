@@ -54,7 +54,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         "git and `packages fetch`, which have limits, for an hour at most",
     ),
     "runs/step_shell.py": ({"capture_output"}, "buildx prints the bake file"),
-    "runs/stores/http.py": ({"http.client"}, "names of answers; it connects with `http_connection`"),
+    "runs/stores.py": ({"http.client"}, "names of answers; it connects with `http_connection`"),
     "engine/client.py": ({"capture_output"}, "the docker client, which has seconds"),
     "engine/debian_packages.py": ({"capture_output"}, "apt of this machine"),
     "engine/debian_rootfs.py": ({"capture_output"}, "mmdebstrap of this machine"),

@@ -9,8 +9,7 @@ from rich.table import Column
 from rich.text import Text
 
 from bakery.plan.values import Json
-from bakery.runs.cell_profile import CellProfile
-from bakery.runs.profile_summary import Summary
+from bakery.runs.cell_profile import CellProfile, Summary
 from wheel_audit.tables import plain_table
 from wheel_audit.text import printable
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.core.errors import BakeError
 from bakery.plan.values import Json
 from bakery.runs.buildx.rawjson import Warned
 from bakery.runs.journal import Result
@@ -88,21 +87,3 @@ class BakeOutcome:
     def of(self, names: Collection[str]) -> BakeOutcome:
         """Return the part about one of several cells, with these targets; times are of all cells, and left out."""
         return replace(self, targets={name: self.targets[name] for name in names}, times={})
-
-
-class BakeFailure(BakeError):
-    """At least one target failed; ``outcome`` has all of them, ``details`` the messages of the first failure."""
-
-    def __init__(self, outcome: BakeOutcome) -> None:
-        first = outcome.failures[0]
-        work = first.work or first.step
-        message = f"{work} failed: {_short(first.error)}" if work else _short(first.error)
-        hint = "; ".join(part for part in (first.hint, f"the whole log: {first.log}" if first.log else "") if part)
-        super().__init__(message, hint=hint, details=first.messages or first.tail)
-        self.outcome = outcome
-
-
-def _short(error: str) -> str:
-    """Return BuildKit's error without the command, which the step's title shows already."""
-    _, separator, end = error.rpartition("did not complete successfully: ")
-    return (end if separator else error).strip().partition("\n")[0]

@@ -278,9 +278,8 @@ class CibuildwheelBackend:
             if names is None or name in names:
                 running.stop.requested.set()
 
-    def recover(self, state: CellState, outcome: BakeOutcome) -> str:
-        """Return empty: cibuildwheel uses no layer cache."""
-        return ""
+    def recovery(self, state: CellState, outcome: BakeOutcome) -> None:
+        """Return None: cibuildwheel uses no layer cache."""
 
     def stage_keys(self, task: CellTask) -> Mapping[str, str]:
         """Return nothing: tasks share no steps."""

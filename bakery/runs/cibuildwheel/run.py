@@ -23,16 +23,16 @@ from bakery.plan.model import Plan
 from bakery.runs.cell_tasks import CellTask
 from bakery.runs.cibuildwheel import process
 from bakery.runs.cibuildwheel.process import CibuildwheelBackend
-from bakery.runs.context import RunContext
-from bakery.runs.journal import newest_records
-from bakery.runs.loop import run_tasks
+from bakery.runs.finish import Finisher
+from bakery.runs.journal import newest_records, open_journal
+from bakery.runs.loop import run_tasks, unfinished
 from bakery.runs.processes import caught
-from bakery.runs.run_folders import make_own_folder, run_folder, state_folder
+from bakery.runs.run_folders import make_own_folder, run_folder
 from bakery.runs.run_options import CellSelection, Options
 from bakery.runs.run_report import RunReport
 from bakery.runs.scheduler import Item, Limits, Schedule
 from bakery.runs.secrets.mask import Mask
-from bakery.runs.selection import skip_finished
+from bakery.runs.selection import Run, Selection, without_finished
 from bakery.runs.source_files import source_of
 from bakery.runs.trust import Credentials, check_grants
 from bakery.toolchains import programs as scripts
@@ -121,37 +121,42 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     given = Credentials(package_index.configured(), None, environ=host.environment)
     check_grants(root, plan, options, given, images, baked=False)
     process.command(host.environment)
-    state = state_folder(root, host.environment)
     kinds = {kind for group in options.groups for kind in plan.groups[group]}
     ids = {cell.id for cell in cells}
     targets = tuple(item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids)
-    context = RunContext(
+    run = Run(
         root=root,
-        plan=plan,
+        recipe=plan.recipe,
+        directory=plan.output,
         options=options,
         environment=host.environment,
         say=host.line,
-        state_folder=state,
-        previous=newest_records(state, plan.recipe),
-        targets=targets,
-        tasks={
-            cell.id: CellTask(cell, tuple(item for item in targets if item.cell.built_by == cell.id))
-            for cell in cells
-            if cell.built_by == cell.id
-        },
-        hides=Mask(given.values),
-        keys=_keys(source_of(root, plan, options.output).digest, plan, cells, kinds),
     )
-    skip_finished(context)
-    with run_folder(state) as context.folder, ExitStack() as ended:
-        ended.callback(Inside(root).remove, f".bakery/{context.folder.name}")
-        builds = _Builds.prepare(context, host, system, cells)
-        schedule = Schedule(
-            [Item(name) for name in context.tasks], Limits(retries=0, keep_going=options.keep_going is not False)
+    chosen = without_finished(
+        Selection(
+            run=run,
+            plan=plan,
+            targets=targets,
+            tasks={
+                cell.id: CellTask(cell, tuple(item for item in targets if item.cell.built_by == cell.id))
+                for cell in cells
+                if cell.built_by == cell.id
+            },
+            previous=newest_records(run.state, run.recipe),
+            keys=_keys(source_of(root, plan, options.output).digest, plan, cells, kinds),
         )
+    )
+    mask = Mask(given.values)
+    with run_folder(run.state) as folder, ExitStack() as ended:
+        ended.callback(Inside(root).remove, f".bakery/{folder.name}")
+        builds = _Builds.prepare(chosen, folder, mask, host, system, cells)
+        keep_going = options.keep_going is not False
+        schedule = Schedule([Item(name) for name in chosen.tasks], Limits(retries=0, keep_going=keep_going))
+        journal = open_journal(run.state, run.recipe, unfinished(chosen))
+        finisher = Finisher(chosen, folder, journal, mask, None, {})
         with caught() as signals, ThreadPoolExecutor(1) as pool:
             backend = CibuildwheelBackend(builds.build, host.environment, host.line, signals, pool)
-            return run_tasks(context, backend, schedule, signals)
+            return run_tasks(finisher, backend, schedule, signals)
 
 
 def _keys(tree: str, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:
@@ -172,12 +177,15 @@ class _Builds:
     """How cibuildwheel builds the tasks of a run.
 
     Attributes:
+        run: the folder of the run.
         cells: of this run; those that share a wheel are built and tested by one process.
         package: the source, relative to ``folder``.
         create_args: of ``docker create``, for containers of Linux.
     """
 
-    context: RunContext
+    run: Path
+    mask: Mask
+    timeout_s: float | None
     system: str
     cells: tuple[Cell, ...]
     folder: Path
@@ -186,10 +194,12 @@ class _Builds:
     create_args: tuple[str, ...]
 
     @classmethod
-    def prepare(cls, context: RunContext, host: Host, system: str, cells: tuple[Cell, ...]) -> _Builds:
+    def prepare(
+        cls, chosen: Selection, run: Path, mask: Mask, host: Host, system: str, cells: tuple[Cell, ...]
+    ) -> _Builds:
         """Fetch a source outside the project, and write the configurations. Raises BakeError or OutputError."""
-        plan, run = context.plan, context.folder
-        folder, package = context.root, plan.cibuildwheel.package
+        plan, timeout_s = chosen.plan, chosen.run.options.cell_timeout_s
+        folder, package = chosen.run.root, plan.cibuildwheel.package
         if not package:
             folder, package = run / "stage" / "project", "source"
             process.fetch(plan.cibuildwheel, folder / package, host.environment)
@@ -201,7 +211,7 @@ class _Builds:
             cell.id: folder / config_folder / f"{name}.toml" for name, group in variants(plan).items() for cell in group
         }
         arguments = create_args(run, host) if system == "linux" else ()
-        return cls(context, system, cells, folder, package, configs, arguments)
+        return cls(run, mask, timeout_s, system, cells, folder, package, configs, arguments)
 
     def build(self, task: CellTask) -> process.Build:
         """Return the build of a task."""
@@ -213,13 +223,13 @@ class _Builds:
             # The builder comes first; the others find its wheel and only test it.
             identifiers=tuple(map(identifier, group)),
             root=self.folder,
-            output=self.context.folder / "stage" / task.name,
-            log=self.context.folder / "logs" / f"wheel-{task.name}.log",
+            output=self.run / "stage" / task.name,
+            log=self.run / "logs" / f"wheel-{task.name}.log",
             tested=task.has(Kind.TEST),
-            timeout_s=self.context.options.cell_timeout_s,
+            timeout_s=self.timeout_s,
             create_args=self.create_args,
             system=self.system,
-            mask=self.context.mask,
+            mask=self.mask,
         )
 
 

@@ -1,11 +1,23 @@
-"""Differences of a lock from the requirements, or from the current materials: one line each, with the cells."""
+"""What cells require, and how that, their materials or their lock at a revision differ from a lock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from bakery.core.errors import LockError
+from bakery.core.git_command import git
+from bakery.core.names import TARGET_ARCH, with_derived
+from bakery.plan.cells import Cell
+from bakery.plan.dockerfile import Resolves, Run
+from bakery.plan.model import Plan
+from bakery.plan.values import expand
+from bakery.resolve.changed_cells import Change
+from bakery.runs.lock import lock_file
 from bakery.runs.lock.model import Materials, Packages, System
-from bakery.runs.lock.requirements import Requirements
+from bakery.toolchains.programs import requires
 from wheel_audit.text import listed
 
 _FEW = 3
@@ -103,3 +115,105 @@ def _concerned(cells: list[str], count: int) -> str:
     if len(cells) == count and count > 1:
         return ""
     return f" ({listed(cells, _FEW)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """The requirements of one place, such as ``build`` or ``test``.
+
+    Attributes:
+        words: requirements and options of pip.
+        complete: false if the project's source has more of them.
+        direct: distributions that may come from an address.
+    """
+
+    words: frozenset[str]
+    complete: bool
+    direct: tuple[str, ...] = ()
+
+
+def requirements_of(plan: Plan, cell: Cell, files: Mapping[str, Sequence[str]]) -> dict[str, Requirements]:
+    """Return place → its requirements, for the stages that a cell's materials need.
+
+    ``files``: file that words name with ``-r`` → its lines; the build knows the others.
+    """
+    arguments = {**with_derived(plan.args_of(cell)), TARGET_ARCH: cell.platform.partition("/")[2]}
+    stages = {stage.name: stage for stage in plan.stages}
+    waiting, seen = [f"{plan.recipe}-materials"], set[str]()
+    requirements: dict[str, Requirements] = {}
+    while waiting:
+        stage = stages.get(waiting.pop())
+        if stage is None or stage.name in seen:
+            continue
+        seen.add(stage.name)
+        waiting += stage.dependencies(arguments)
+        for step in stage.steps:
+            if isinstance(step, Run) and step.resolves:
+                requirements[step.resolves.place] = _requirements(step.resolves, arguments, files)
+    return requirements
+
+
+def _requirements(resolves: Resolves, arguments: Mapping[str, str], files: Mapping[str, Sequence[str]]) -> Requirements:
+    words = iter([expand(word, arguments) for word in resolves.words])
+    expanded: list[str] = []
+    complete = True
+    for word in words:
+        if word != "-r":
+            expanded.append(word)
+        else:
+            file = next(words)
+            complete = complete and file in files
+            expanded += files.get(file, ())
+    return Requirements(frozenset(expanded), complete, resolves.direct)
+
+
+def project_requirements(root: Path, plan: Plan) -> dict[str, list[str]]:
+    """Return requirements file → its lines, from the project's pyproject.toml; empty for other sources."""
+    step = next(step for stage in plan.stages for step in stage.steps if isinstance(step, Run) and step.lists)
+    source = next(mount for mount in step.mounts if mount.target == "/src")
+    if source.from_:
+        return {}
+    folder = str(root / plan.context / source.source)
+    try:
+        return {
+            item.path: requires.requirements(folder)
+            if item.kind == "build"
+            else requires.dependencies(folder, list(item.without))
+            for item in step.lists
+        }
+    except SystemExit:
+        return {}  # The build reports it with more context.
+
+
+def relocked(root: Path, plan: Plan, change: Change) -> dict[str, str]:
+    """Return cell → why it is built: its materials in the lock of the project in ``root`` are not those at the revision.
+
+    A lock that cannot be read counts as changed for all cells.
+    """
+    path, top = (root / plan.lock).resolve(), change.top.resolve()
+    name = path.relative_to(top).as_posix() if path.is_relative_to(top) else ""
+    if name not in change.files:
+        return {}
+    before = git(top, "cat-file", "blob", f"{change.commit}:{name}")
+    with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
+        old = Path(folder) / "old.lock"
+        if before is not None:
+            old.write_text(before, encoding="utf-8", errors="surrogateescape")
+        try:
+            then, now = (lock_file.read(item, plan.lock) for item in (old, path))
+        except LockError:
+            return {cell.id: f"changed: {plan.lock}" for cell in plan.cells}
+    was, has = (lock_file.cells(item) if item else {} for item in (then, now))
+    return {
+        cell.id: f"its materials in {plan.lock} changed"
+        for cell in plan.cells
+        if _own(was.get(cell.id), cell) != _own(has.get(cell.id), cell)
+    }
+
+
+def _own(materials: Materials | None, cell: Cell) -> Materials | None:
+    """Return the materials of a cell without the base images of others."""
+    refs = {image.ref for image in cell.images}
+    return materials and replace(
+        materials, images={key: digest for key, digest in materials.images.items() if key[0] in refs}
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from bakery.core.errors import LockError
-from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome
-from bakery.runs.buildx.failures import OWN_WORK, is_transient
+from bakery.core.errors import BakeError, LockError
+from bakery.runs.buildx.bake_outcome import BakeOutcome
+from bakery.runs.buildx.failures import OWN_WORK, BakeFailure, is_transient
 
 _OTHER_HASH = re.compile(
     r"(?m)^\s*(?P<name>\S+?)(?:==(?P<version>\S+))? (?:from|@) .*\n"
@@ -48,17 +48,20 @@ class LockFailure(BakeFailure):
     title = LockError.title
 
     def __init__(self, outcome: BakeOutcome, lock: str, details: tuple[str, ...]) -> None:
-        super().__init__(outcome)
-        self.message = f"the inputs of the build differ from {lock}: {details[0]}"
-        self.details = details
+        self.outcome, self.shell = outcome, ""
         again = "`wheel-bakery lock` resolves everything again; first find out why a published file changed"
         log = outcome.failures[0].log
-        self.hint = f"{again}; the whole log: {log}" if log else again
+        BakeError.__init__(
+            self,
+            f"the inputs of the build differ from {lock}: {details[0]}",
+            hint=f"{again}; the whole log: {log}" if log else again,
+            details=details,
+        )
 
 
-def failure(outcome: BakeOutcome, lock: str) -> BakeFailure:
-    """Return the error of a failed bake; ``lock`` is the lock that it used, empty for none."""
+def failure(outcome: BakeOutcome, lock: str, cell: str = "") -> BakeFailure:
+    """Return the error of the failed bake of a cell; ``lock`` is the lock that it used, empty for none."""
     # The project's own code may print the same messages.
     failures = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
     details = tuple(line for item in failures for line in refusals(item.tail, reached=not is_transient(item)))
-    return LockFailure(outcome, lock, details) if details else BakeFailure(outcome)
+    return LockFailure(outcome, lock, details) if details else BakeFailure(outcome, cell)

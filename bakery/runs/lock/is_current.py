@@ -17,9 +17,8 @@ from bakery.plan.dockerfile import Add, Stage
 from bakery.plan.model import Plan
 from bakery.plan.values import literal
 from bakery.runs.lock import lock_file
-from bakery.runs.lock.differences import stale
+from bakery.runs.lock.differences import Requirements, project_requirements, requirements_of, stale
 from bakery.runs.lock.model import Materials
-from bakery.runs.lock.requirements import Requirements, project_requirements, requirements_of
 from wheel_audit.text import first_lines
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery.core.errors import LockError, OutputError
@@ -18,6 +18,7 @@ from bakery.core.files import write
 from bakery.core.image_names import familiar, full
 from bakery.core.inside import remove_tree
 from bakery.engine import image_digests
+from bakery.engine.oci_layouts import Layout, Layouts
 from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
@@ -225,3 +226,28 @@ def _contexts(session: BakeSession, locked: Mapping[str, Materials], *, strict: 
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
     return folder
+
+
+@dataclass(frozen=True, slots=True)
+class NodeImages:
+    """The base images that only this machine's engine has; they are sent to nodes."""
+
+    session: BakeSession
+    layouts: Layouts
+
+    def of(self, cell: Cell) -> dict[Image, Layout]:
+        """Return those of a cell."""
+        layouts = {image: self.layouts.of(self.session.image_name(image), image.platform) for image in cell.images}
+        return {image: layout for image, layout in layouts.items() if layout}
+
+    def added(self, pins: Pins, targets: Iterable[Target]) -> Pins:
+        """Return pins with these images, for targets that a node builds."""
+        overrides = dict(pins.overrides)
+        for target in targets:
+            sets = (
+                f"{target.name}.contexts.{context_of(image, target)}={layout.context}"
+                for image, layout in self.of(target.cell).items()
+                if image in target.images
+            )
+            overrides[target.name] = (*overrides.get(target.name, ()), *sets)
+        return replace(pins, overrides=overrides, reads=(*pins.reads, self.layouts.folder))

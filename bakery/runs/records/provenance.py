@@ -100,13 +100,13 @@ def statement(
 
 def settings(plan: Plan, cell: Cell) -> tuple[str, ...]:
     """Return values of ``--set`` that give the same plan: all that was set, and the time from git."""
-    carried = {axis_variable(axis): value for axis, value in cell.axes.items()}
-    values_set = {name: carried.get(name, value) for name, value in plan.given.items()}
+    from_axes = {axis_variable(axis): value for axis, value in cell.axes.items()}
+    values_set = {name: from_axes.get(name, value) for name, value in plan.given.items()}
     values = plan.values()
     values_set |= {
         f"wheel-{cell.id}.args.{name}": value
         for name, value in cell.args.items()
-        if name not in carried and name not in (WHEEL_PYTHON, TESTED_TORCH) and values.get(name) != value
+        if name not in from_axes and name not in (WHEEL_PYTHON, TESTED_TORCH) and values.get(name) != value
     }
     values_set["SOURCE_DATE_EPOCH"] = values["SOURCE_DATE_EPOCH"]
     texts = [f"{name}={value}" for name, value in sorted(values_set.items())]

@@ -15,11 +15,13 @@ from bakery.core.git import compare_files, origin, tracked_files
 from bakery.core.image_names import familiar
 from bakery.core.names import MACHINES
 from bakery.core.source_manifest import SourceManifest, tree_hash
+from bakery.engine.session import EngineSession
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
-from bakery.runs.context import BakeContext
+from bakery.runs.bake_session import BakeSession
 from bakery.runs.lock.model import Materials, read_materials
+from bakery.runs.lock.pins import NodeImages
 from bakery.runs.records.buildkit import (
     PROVENANCE,
     SBOM,
@@ -32,6 +34,7 @@ from bakery.runs.records.buildkit import (
 from bakery.runs.records.provenance import definition, statement
 from bakery.runs.records.read import kept_records, package_materials, place_requirements
 from bakery.runs.scheduler import Schedule
+from bakery.runs.selection import Selection
 from wheel_audit.readers import json_of
 
 
@@ -42,7 +45,11 @@ class Recorder:
     ``materials``: cell → packages and base images of its wheel, for the cells whose records are written.
     """
 
-    context: BakeContext
+    chosen: Selection
+    folder: Path
+    engine: EngineSession
+    session: BakeSession
+    node_images: NodeImages | None
     schedule: Schedule
     materials: dict[str, Materials] = field(default_factory=dict, init=False)
     _began: datetime = field(default_factory=lambda: datetime.now(UTC), init=False)
@@ -50,8 +57,14 @@ class Recorder:
     _sent: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._source = source_materials(self.context.plan, self.context.source)
-        self._sent = _sent_images(self.context)
+        self._source = source_materials(self.chosen.plan, self.chosen.source)
+        images = self.node_images
+        # sha256 → package URL of the base images that nodes are sent.
+        self._sent = {
+            layout.digest.removeprefix("sha256:"): image_purl(self.session.image_name(image), image.platform)
+            for cell in (self.chosen.task_cells if images else ())
+            for image, layout in (images.of(cell) if images else {}).items()
+        }
 
     def write(
         self,
@@ -74,8 +87,8 @@ class Recorder:
         source = [_unknown(item, changed) if changed else item for item in self._source]
         materials = merged([*source, *self._of_buildkit(cell, metadata), *package_materials(exported)])
         self.materials[cell.id] = Materials(self._images(cell, materials), packages=exported.packages)
-        defined = definition(self.context.plan, cell, materials, place_requirements(exported), served)
-        home = self.context.folder / "records" / cell.id
+        defined = definition(self.chosen.plan, cell, materials, place_requirements(exported), served)
+        home = self.folder / "records" / cell.id
         written = {}
         try:
             home.mkdir(parents=True, exist_ok=True)
@@ -101,17 +114,15 @@ class Recorder:
 
     def _kept(self, name: str, sha256: str, defined: Mapping[str, Json]) -> tuple[bytes, bytes] | None:
         """Return the records of a wheel in the output folder; None if they are to be written."""
-        recorded = [item for record in self.context.previous.values() for item in record.wheels]
+        recorded = [item for record in self.chosen.previous.values() for item in record.wheels]
         known = next((item for item in recorded if (item.name, item.sha256) == (name, sha256)), None)
-        texts = kept_records(self.context.output, known) if known else None
+        texts = kept_records(self.chosen.run.output, known) if known else None
         return texts if texts and json_of(texts[0])["predicate"]["buildDefinition"] == defined else None
 
     def _images(self, cell: Cell, materials: Sequence[Material]) -> dict[tuple[str, str], str]:
         """Return (name in the files, platform) → digest of the base images of a cell that are among its materials."""
         digests = {item.uri: f"sha256:{item.digest.get('sha256', '')}" for item in materials if item.kind == "image"}
-        purls = {
-            image: image_purl(familiar(self.context.session.image_name(image)), image.platform) for image in cell.images
-        }
+        purls = {image: image_purl(familiar(self.session.image_name(image)), image.platform) for image in cell.images}
         return {(image.ref, image.platform): digests[purl] for image, purl in purls.items() if purl in digests}
 
     def _texts(
@@ -121,32 +132,21 @@ class Recorder:
         from bakery.runs.records.sbom import sbom
 
         document = statement(wheel.name, sha256, defined, self._built_by(cell), self._began, datetime.now(UTC))
-        epoch = int(self.context.plan.args_of(cell)["SOURCE_DATE_EPOCH"])
+        epoch = int(self.chosen.plan.args_of(cell)["SOURCE_DATE_EPOCH"])
         return (json.dumps(document, indent=1) + "\n").encode(), sbom(wheel, sha256, materials, epoch).encode()
 
     def _built_by(self, cell: Cell) -> Machine:
-        seats = self.context.nodes.seats if self.context.nodes else ()
-        seat = next((seat for seat in seats if seat.node.name == self.schedule.entries[cell.id].seat), None)
-        if seat is None:
+        nodes = self.engine.nodes.members if self.engine.nodes else ()
+        node = next((node for node in nodes if node.node.name == self.schedule.entries[cell.id].worker), None)
+        if node is None:
             return self._machine
-        platform = seat.platforms[0] if seat.platforms else ""
-        return Machine(seat.version, self._machine.buildx, f"linux/{MACHINES.get(platform, platform)}", "buildkit")
+        platform = node.platforms[0] if node.platforms else ""
+        return Machine(node.version, self._machine.buildx, f"linux/{MACHINES.get(platform, platform)}", "buildkit")
 
     @cached_property
     def _machine(self) -> Machine:
-        info = self.context.engine.info
-        return Machine(info.version, self.context.engine.buildx, f"linux/{info.architecture}")
-
-
-def _sent_images(context: BakeContext) -> dict[str, str]:
-    """Return sha256 → package URL of the base images that nodes are sent."""
-    if not context.nodes:
-        return {}
-    return {
-        layout.digest.removeprefix("sha256:"): image_purl(context.session.image_name(image), image.platform)
-        for cell in context.task_cells
-        for image, layout in context.layouts(cell).items()
-    }
+        info = self.engine.info
+        return Machine(info.version, self.engine.buildx, f"linux/{info.architecture}")
 
 
 def _unknown(source: Material, changed: Sequence[str]) -> Material:

@@ -23,7 +23,7 @@ from wheel_audit.plain_files import read_plain
 from wheel_audit.readers import MOST_BYTES, json_of
 
 SHORTEST = 4
-"""Characters that a value, or a line of one, has at least to be hidden: shorter ones are in every other word."""
+"""Values, and lines of values, with fewer characters are not hidden; they would match ordinary words."""
 
 HELD = 64 * 1024
 """Bytes of a line without an end that are held back at most."""

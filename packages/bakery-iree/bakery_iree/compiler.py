@@ -24,8 +24,9 @@ from bakery.engine.memory_peaks import is_here
 from bakery.plan.cells import Cell, Target
 from bakery.runs.bake_session import write_programs
 from bakery.runs.buildx.bake import BakeRequest, open_bakes
-from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome
+from bakery.runs.buildx.bake_outcome import BakeOutcome
 from bakery.runs.buildx.board import Board, Listener
+from bakery.runs.buildx.failures import BakeFailure
 from bakery.runs.journal import Journal, Record, RecordedWheel, Result, newest_records, open_journal
 from bakery.runs.processes import caught
 from bakery.runs.publish import check_output, holds, publish

@@ -124,10 +124,10 @@ def conclusion(run: ModuleRun) -> BakeryError | None:
         return None
     if len(run.modules) == 1 and failed:
         return failed[0]
-    lines = _failure_lines(run)
     message = f"{len(run.modules) - len(done)} of {len(run.modules)} modules failed"
     hint = f"logs: {run.state / 'logs'}; the others are in {run.output}" if done else f"logs: {run.state / 'logs'}"
-    return _Failed(message, SomeFailed.exit_code if done or not failed else failed[0].exit_code, hint, lines)
+    code = SomeFailed.exit_code if done or not failed else failed[0].exit_code
+    return BakeError(message, hint=hint, details=_failure_lines(run), exit_code=code, title="modules")
 
 
 def _failure_lines(run: ModuleRun) -> list[str]:
@@ -142,15 +142,6 @@ def _failure_lines(run: ModuleRun) -> list[str]:
         lines.append(f"{listed((cell for cell, _ in failures), 1)}: {reason}")
         lines += [f"  {detail}" for detail in error.details[:5] if detail not in reason]
     return lines
-
-
-class _Failed(BakeError):
-    """Cells failed; the exit code is that of the first failure, or of a partial failure."""
-
-    def __init__(self, message: str, exit_code: int, hint: str, details: list[str]) -> None:
-        super().__init__(message, hint=hint, details=details)
-        self.exit_code = exit_code
-        self.title = "modules"
 
 
 def cells(plan: JobPlan) -> Table:

@@ -27,9 +27,8 @@ from bakery.resolve.set_option import SetOptions
 from bakery.runs.buildx.board import Listener
 from bakery.runs.conclusion import conclusion
 from bakery.runs.lock import lock_file
-from bakery.runs.lock.differences import stale
+from bakery.runs.lock.differences import requirements_of, stale
 from bakery.runs.lock.model import Materials
-from bakery.runs.lock.requirements import requirements_of
 from bakery.runs.pipeline import bake_plan
 from bakery.runs.run_options import Options, PinnedMaterials
 

@@ -16,7 +16,7 @@ from bakery.plan.values import literal
 from bakery.recipe.load import load
 from bakery.recipe.models import Builder
 from bakery.resolve.plan import resolve
-from bakery.runs.schedule_items import USABLE
+from bakery.runs.scheduler import USABLE
 
 SCRIPT = Path(__file__).parents[3] / "bakery/toolchains/programs/with-jobs"
 CORES = len(os.sched_getaffinity(0))

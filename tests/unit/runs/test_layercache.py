@@ -52,7 +52,7 @@ def outcome(*, ran: bool = False, cache: tuple[str, ...] = ()) -> BakeOutcome:
 
 
 def spares(caches: LocalCaches, request: BakeRequest) -> list[str]:
-    return [text.removesuffix(".cache-to=") for text in caches.spared(request).overrides]
+    return [text.removesuffix(".cache-to=") for text in caches.without_unchanged(request).overrides]
 
 
 def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
     assert all((place / MARK).exists() for place in places)
     assert spares(caches, asked) == NAMES
     assert spares(LocalCaches(tmp_path, plan, {"cp311": "b"}), asked) == []
-    again = caches.spared(asked)
+    again = caches.without_unchanged(asked)
     caches.note(again, outcome())
     assert spares(caches, asked) == NAMES
 
@@ -106,7 +106,7 @@ def test_a_run_that_found_less_than_all_has_the_next_one_write(tmp_path: Path, t
     caches, asked = LocalCaches(tmp_path, plan, {"cp311": "a"}), request(tmp_path, plan)
     written(tmp_path)
     caches.note(asked, outcome(ran=True))
-    caches.note(caches.spared(asked), told)
+    caches.note(caches.without_unchanged(asked), told)
     assert spares(caches, asked) == []
 
 

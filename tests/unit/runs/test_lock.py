@@ -24,12 +24,11 @@ from bakery.runs.bake_session import BakeSession
 from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure
 from bakery.runs.buildx.board import Listener
 from bakery.runs.lock import lock_file
-from bakery.runs.lock.differences import differences, stale
+from bakery.runs.lock.differences import Requirements, differences, requirements_of, stale
 from bakery.runs.lock.failure import failure
 from bakery.runs.lock.is_current import check_origins, load_lock, with_sources
 from bakery.runs.lock.model import Lock, LockedFile, Materials, Packages, System, read_materials
 from bakery.runs.lock.pins import pins_of, write_preferred
-from bakery.runs.lock.requirements import Requirements, requirements_of
 
 
 def changed(place: str, packages: Packages) -> Materials:

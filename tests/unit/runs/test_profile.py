@@ -22,8 +22,19 @@ from bakery.core.errors import UsageError
 from bakery.plan.build_facts import JobLimits
 from bakery.runs.buildx.progress import LogLines, Progress
 from bakery.runs.buildx.rawjson import MAX_TIMED
-from bakery.runs.cell_profile import CellProfile, Command, StepTime, beside, find, read, save
-from bakery.runs.profile_summary import advice, device_seconds, summary, trace
+from bakery.runs.cell_profile import (
+    CellProfile,
+    Command,
+    StepTime,
+    advice,
+    beside,
+    device_seconds,
+    find,
+    read,
+    save,
+    summary,
+    trace,
+)
 from bakery.toolchains import programs
 
 STARTED, ENDED = "2026-11-20T21:47:40Z", "2026-11-20T21:48:00Z"

@@ -13,7 +13,7 @@ import pytest
 
 from bakery.core.errors import OutputError
 from bakery.runs import publish
-from bakery.runs.publish_wheels import NewWheel, publish_wheels
+from bakery.runs.publish import NewWheel, publish_wheels
 from bakery.runs.records.buildkit import FOLDER, PROVENANCE, SBOM, record_path, waiting_path
 from bakery.runs.records.read import provenance_of
 

@@ -1,23 +1,29 @@
-"""Many cells: what is left out, what is said at the end, and with which exit code."""
+"""Many cells: what becomes of each, what is left out, what is said at the end, and with which exit code."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from bakery.cli.tables.run import markdown
-from bakery.core.errors import AuditError, BakeryError, InterruptedBake, OutputError
+from bakery.cli.tables.run import markdown, render, warnings
+from bakery.core.errors import AuditError, BakeryError, EngineError, InterruptedBake, OutputError
+from bakery.core.names import Kind
 from bakery.plan.model import Plan
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Builder, Matrix, Recipe, Wheel
 from bakery.resolve.plan import resolve
-from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome, Failure
-from bakery.runs.cell_tasks import cell_keys, cell_tasks, publish_groups
-from bakery.runs.conclusion import conclusion
+from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure, TargetOutcome
+from bakery.runs.buildx.failures import BakeFailure
+from bakery.runs.cell_tasks import CellState, cell_keys, cell_tasks, publish_groups
+from bakery.runs.conclusion import conclusion, result_of
+from bakery.runs.journal import Result
+from bakery.runs.loop import Verdict, judge
 from bakery.runs.run_report import CellFailure, PublishedWheel, RunReport, TargetReport
-from bakery.runs.schedule_items import schedule_items
+from bakery.runs.scheduler import schedule_items
 from bakery.runs.source_files import source_of
 
 WHEEL = PublishedWheel(Path("/p/dist/demo-1.0-py3-none-any.whl"), "ab", 1500)
@@ -33,7 +39,7 @@ def bake_failure(cell: str, error: str = "exit code: 1") -> CellFailure:
     failure = Failure(
         (f"wheel-{cell}",), "[compile 1/1] RUN make", error, ("tail",), Path("/p/log"), "a hint", "compile", "compile"
     )
-    return CellFailure(cell, BakeFailure(BakeOutcome({}, 1.0, (), (failure,))))
+    return CellFailure(cell, BakeFailure(BakeOutcome({}, 1.0, (), (failure,)), cell))
 
 
 def report(results: dict[str, str], *failures: CellFailure, stopped: str = "") -> RunReport:
@@ -196,3 +202,118 @@ def test_keys_change_with_what_defines_a_cell_and_nothing_else(tmp_path: Path) -
     assert changed["cp313"] == first["cp313"]
     (tmp_path / "new.c").write_text("")
     assert all(now()[name] != key for name, key in first.items())
+
+
+def report_of(**cells: tuple[str, ...]) -> RunReport:
+    """Return the report of a run with one wheel, and its warnings, for each cell."""
+    targets = tuple(
+        TargetReport(
+            f"wheel-{cell}", cell, "done", 1.0, 2, 1, None, (PublishedWheel(Path(f"{cell}.whl"), "0", 1000, found),)
+        )
+        for cell, found in cells.items()
+    )
+    return RunReport("demo", targets, Path("dist"), Path(".bakery"), 1.0)
+
+
+def shown(told: RunReport) -> str:
+    console = Console(file=StringIO(), width=200)
+    console.print(render(told))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_each_warning_is_said_once_with_its_cells() -> None:
+    told = report_of(cp311=("a", "b"), cp312=("a",), cp313=("a",), cp314=("a",))
+    assert warnings(told) == ("a (cp311, cp312, cp313 and 1 more cell)", "b (cp311)")
+    assert shown(told).splitlines()[-2:] == ["warning: a (cp311, cp312, cp313 and 1 more cell)", "warning: b (cp311)"]
+
+
+def test_two_names_of_one_wheel_share_a_warning() -> None:
+    wheels = tuple(PublishedWheel(Path(name), "0", 1, ("a",)) for name in ("x.whl", "y.whl"))
+    target = TargetReport("wheel-cp311", "cp311", "done", 1.0, 2, 1, None, wheels)
+    assert warnings(RunReport("demo", (target,), Path("dist"), Path(".bakery"), 1.0)) == ("a (cp311)",)
+
+
+def test_warnings_are_few() -> None:
+    found = warnings(report_of(cp311=tuple("abcdefg")))
+    assert len(found) == 6
+    assert found[-1] == "and 2 more: wheel-bakery audit dist/*.whl"
+
+
+def test_no_warnings_no_words() -> None:
+    assert "warning" not in shown(report_of(cp311=()))
+
+
+def test_machines_get_them_by_wheel() -> None:
+    (target,) = report_of(cp311=("a",)).to_json()["targets"]  # type: ignore[misc, union-attr]
+    assert target["wheels"] == [{"path": "cp311.whl", "sha256": "0", "size": 1000, "warnings": ["a"], "device": {}}]  # type: ignore[index, call-overload]
+
+
+GONE = "failed to receive status: rpc error: code = Unavailable desc = error reading from server: EOF"
+FAILED = 'process "/bin/sh -c make" did not complete successfully: exit code: 2'
+
+
+def target(result: Result) -> TargetOutcome:
+    return TargetOutcome("wheel-a", result, 1.0, 1, 0, Path(), {})
+
+
+def outcome(*errors: str, result: Result = Result.FAILED, given_up: bool = False) -> BakeOutcome:
+    failures = tuple(Failure((), "[compile 1/1] RUN make", error, (), None, "", "compile") for error in errors)
+    return BakeOutcome({"wheel-a": target(result)}, 1.0, (), failures, given_up=given_up)
+
+
+@pytest.mark.parametrize(
+    ("ended", "facts", "verdict"),
+    [
+        (outcome(result=Result.DONE), {}, Verdict.PASSED),
+        (outcome(GONE), {"is_watched"}, Verdict.UNCLEAR),
+        (outcome(GONE, FAILED), {"is_watched"}, Verdict.FAILED),
+        (outcome(result=Result.CANCELED, given_up=True), {}, Verdict.GIVEN_UP),
+        (outcome(GONE), {"is_lost"}, Verdict.NODE_LOST),
+        (outcome(result=Result.CANCELED), {"is_lost"}, Verdict.NODE_LOST),
+        (outcome(FAILED), {"is_lost"}, Verdict.FAILED),
+        (outcome(result=Result.CANCELED), {"may_retry"}, Verdict.CANCELED),
+        (outcome(GONE), {"recovers", "may_retry"}, Verdict.RECOVERS),
+        (outcome(GONE), {"may_retry"}, Verdict.RETRY),
+        (outcome(GONE), {}, Verdict.FAILED),
+        (outcome(FAILED), {"may_retry"}, Verdict.FAILED),
+        (outcome(FAILED), {"failed_before"}, Verdict.FAILED_ELSEWHERE),
+    ],
+)
+def test_what_became_of_a_try(ended: BakeOutcome, facts: set[str], verdict: Verdict) -> None:
+    judged = judge(
+        ended,
+        is_watched="is_watched" in facts,
+        has_node="is_lost" not in facts,
+        recovers="recovers" in facts,
+        may_retry="may_retry" in facts,
+        failed_before="failed_before" in facts,
+    )
+    assert judged is verdict
+
+
+FAILURE = BakeFailure(outcome(FAILED))
+
+
+@pytest.mark.parametrize(
+    ("state", "ended", "kind", "result"),
+    [
+        (CellState(), None, Kind.WHEEL, Result.CANCELED),
+        (CellState(result=Result.DONE), None, Kind.TEST, Result.DONE),
+        (CellState(result=Result.FAILED, error=EngineError("no node")), None, Kind.WHEEL, Result.CANCELED),
+        (CellState(result=Result.FAILED, error=FAILURE), Result.FAILED, Kind.WHEEL, Result.FAILED),
+        (CellState(failed_in="b"), Result.FAILED, Kind.WHEEL, Result.CANCELED),
+        (CellState(failed_in="b"), Result.DONE, Kind.WHEEL, Result.DONE),
+        (CellState(result=Result.FAILED, error=FAILURE), Result.DONE, Kind.WHEEL, Result.DONE),
+        (CellState(result=Result.FAILED, error=AuditError("refused")), Result.DONE, Kind.WHEEL, Result.FAILED),
+        (CellState(result=Result.FAILED, error=AuditError("refused")), Result.DONE, Kind.TEST, Result.DONE),
+    ],
+)
+def test_what_became_of_a_target(state: CellState, ended: Result | None, kind: Kind, result: Result) -> None:
+    assert result_of(state, target(ended) if ended else None, kind) is result
+
+
+@pytest.mark.parametrize("name", ["message", "reason", "hint", "details", "exit_code", "title"])
+def test_no_error_changes(name: str) -> None:
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        setattr(BakeryError("it failed"), name, "other")

@@ -22,14 +22,14 @@ from bakery.recipe.load import load
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
 from bakery.runs.cell_tasks import cell_tasks, publish_groups
-from bakery.runs.context import RunContext
 from bakery.runs.journal import Record, Result
 from bakery.runs.records.buildkit import PROVENANCE, Machine, Material, record_path
 from bakery.runs.records.provenance import definition, statement
 from bakery.runs.run_options import Options
 from bakery.runs.same_name import SameNames, differ_in_python_only, serves
-from bakery.runs.schedule_items import schedule_items
-from bakery.runs.scheduler import Limits, Schedule, Try
+from bakery.runs.scheduler import Limits, Schedule, Try, schedule_items
+from bakery.runs.selection import Run as BakeRun
+from bakery.runs.selection import Selection
 
 LINUX = "manylinux_2_28_x86_64"
 PYTHONS = '[matrix]\npython = ["3.14", "3.14t", "3.13", "3.12", "3.11"]\n'
@@ -80,38 +80,44 @@ class Run:
 
     def __init__(self, folder: Path, text: str = PYTHONS, *, only: tuple[str, ...] = (), **previous: Result) -> None:
         plan = planned(folder, text)
-        context = RunContext(
-            root=folder,
+        targets = plan.select(("full",), only)
+        tasks = cell_tasks(targets)
+        self.chosen = Selection(
+            run=BakeRun(
+                root=folder,
+                recipe=plan.recipe,
+                directory=plan.output,
+                options=Options(("full",), state=folder),
+                environment={},
+            ),
             plan=plan,
-            options=Options(("full",)),
-            environment={},
-            say=print,
-            state_folder=folder,
+            targets=targets,
+            tasks=tasks,
             previous={cell: Record(cell, "", result) for cell, result in previous.items()},
+            keys={},
         )
-        context.folder = folder / "run"
-        context.tasks = cell_tasks(plan.select(("full",), only))
-        items = schedule_items(plan, context.tasks.values(), 8, 0, {})
-        self.schedule = Schedule(items, Limits(8, 0, 0, keep_going=True))
+        self.schedule = Schedule(schedule_items(plan, tasks.values(), 8, 0, {}), Limits(8, 0, 0, keep_going=True))
         self.schedule.due(0)
-        self.context = context
-        self.same = SameNames(context, self.schedule, publish_groups(context.tasks))
+        self.stage = folder / "run" / "stage"
+        self.same = SameNames(self.chosen, self.stage, self.schedule, publish_groups(tasks))
+        self.waiting: dict[str, tuple[str, ...]] = {}
 
     def end(self, cell: str, wheels: Mapping[str, str], verdict: Try = Try.PASSED) -> bool:
         """End a cell; return whether its wheel waits."""
         for wheel, content in wheels.items():
-            path = self.context.folder / "stage" / cell / wheel
+            path = self.stage / cell / wheel
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
         self.schedule.ended(cell, verdict, 0)
-        return verdict is Try.PASSED and self.same.hold(self.context.tasks[cell].cell)
+        names = self.same.names_to_wait_for(self.chosen.tasks[cell].cell) if verdict is Try.PASSED else ()
+        if names:
+            self.waiting[cell] = names
+        return bool(names)
 
-    def settled(self) -> list[tuple[tuple[str, ...], str]]:
+    def ready(self) -> list[tuple[tuple[str, ...], str]]:
         """Return the wheels that wait no longer: their cells, and why they are refused."""
-        return [
-            (ready.members, " ".join({error.message for error in ready.errors.values()}) or ready.missing)
-            for ready in self.same.settle()
-        ]
+        ready = self.same.ready(self.waiting)
+        return [(item.builders, item.error.message if item.error else item.missing) for item in ready]
 
 
 def test_equal_bytes_are_one_wheel_of_all_cells_that_passed(tmp_path: Path) -> None:
@@ -119,20 +125,20 @@ def test_equal_bytes_are_one_wheel_of_all_cells_that_passed(tmp_path: Path) -> N
     assert not run.end("cp311", {name("cp311-cp311"): "own"})
     assert run.end("cp313", abi3)
     assert run.end("cp312", abi3)
-    assert run.settled() == []
+    assert run.ready() == []
     assert run.end("cp314", abi3)
     assert not run.end("cp314t", {name("cp314-cp314t"): "own"})
-    assert run.settled() == [(("cp312", "cp313", "cp314"), "")]
-    assert not run.same.held
+    assert run.ready() == [(("cp312", "cp313", "cp314"), "")]
 
 
 def test_other_bytes_are_an_error_that_names_the_key(tmp_path: Path) -> None:
     run, wheel = Run(tmp_path, TWO), name("cp311-abi3")
     assert run.end("cp311", {wheel: "one"})
     assert run.end("cp313", {wheel: "two"})
-    (ready,) = run.same.settle()
-    assert set(ready.errors) == {"cp311", "cp313"}
-    error = ready.errors["cp311"]
+    (ready,) = run.same.ready(run.waiting)
+    assert ready.builders == ("cp311", "cp313")
+    error = ready.error
+    assert error
     assert "different files with one name" in error.message
     assert error.hint.startswith('set wheel.abi3 = "3.11"')
     assert error.exit_code == 10
@@ -143,14 +149,14 @@ def test_a_wheel_that_fails_on_another_python_is_not_published(tmp_path: Path, e
     run = Run(tmp_path, TWO)
     assert run.end("cp311", {name("cp311-abi3"): "same"})
     run.end("cp313", exported, Try.FAILED)
-    assert run.settled() == [(("cp311",), "cp313")]
+    assert run.ready() == [(("cp311",), "cp313")]
 
 
 def test_a_failed_cell_with_a_wheel_of_its_own_holds_nothing_back(tmp_path: Path) -> None:
     run = Run(tmp_path, TWO)
     assert run.end("cp311", {name("cp311-abi3"): "same"})
     run.end("cp313", {name("cp313-cp313"): "own"}, Try.FAILED)
-    assert run.settled() == [(("cp311",), "")]
+    assert run.ready() == [(("cp311",), "")]
 
 
 def test_several_names_of_a_build_wait_together(tmp_path: Path) -> None:
@@ -158,7 +164,7 @@ def test_several_names_of_a_build_wait_together(tmp_path: Path) -> None:
     first = {name("cp311-abi3"): "a", name("cp311-abi3").replace("1.0", "1.0+cpu"): "b"}
     assert run.end("cp311", first)
     assert run.end("cp313", {**first, name("cp311-abi3").replace("1.0", "1.0+cpu"): "c"})
-    assert "different files with one name: demo-1.0+cpu" in run.settled()[0][1]
+    assert "different files with one name: demo-1.0+cpu" in run.ready()[0][1]
 
 
 def new(folder: Path) -> Path:
@@ -171,7 +177,7 @@ def new(folder: Path) -> Path:
 def test_what_failed_before_holds_a_wheel_back_for_it(tmp_path: Path) -> None:
     run = Run(tmp_path, TWO, only=("cp311",), cp313=Result.FAILED)
     assert run.end("cp311", {name("cp311-abi3"): "same"})
-    ((members, reason),) = run.settled()
+    ((members, reason),) = run.ready()
     assert members == ("cp311",)
     assert reason == "cp311: its wheel is for cp313, too, and cp313 failed when it was built last"
     # A wheel for one Python is nobody else's business, and neither is a cell that passed or was never built.
@@ -179,7 +185,7 @@ def test_what_failed_before_holds_a_wheel_back_for_it(tmp_path: Path) -> None:
     assert not own.end("cp311", {name("cp311-cp311"): "own"})
     passed = Run(new(tmp_path), TWO, only=("cp311",), cp313=Result.DONE)
     assert passed.end("cp311", {name("cp311-abi3"): "same"})
-    assert passed.settled() == [(("cp311",), "")]
+    assert passed.ready() == [(("cp311",), "")]
 
 
 def test_with_a_key_nothing_waits(tmp_path: Path) -> None:

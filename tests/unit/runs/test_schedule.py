@@ -1,15 +1,17 @@
-"""Which cell is baked when."""
+"""Which cell is baked when, and how much memory it needs."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bakery.engine.memory_peaks import EVERY_S, Peaks, is_here
 from bakery.plan.build_facts import JobLimits
-from bakery.runs.scheduler import Item, Limits, Schedule, Seat, State, Try, delay
+from bakery.runs.scheduler import Item, Limits, Schedule, State, Try, Worker, delay
 
 
 def names(items: list[Item]) -> list[str]:
@@ -170,8 +172,10 @@ def test_every_run_ends_within_its_limits(
             assert schedule.entries[item.name].state is not State.SKIPPED or item.after not in passed
 
 
-def spread(*items: Item, slots: int = 1, seats: str = "xy", **limits: int | bool) -> Schedule:
-    return Schedule(items, Limits(parallel=99, **limits), [Seat(name, slots, frozenset({"amd64"})) for name in seats])
+def spread(*items: Item, slots: int = 1, workers: str = "xy", **limits: int | bool) -> Schedule:
+    return Schedule(
+        items, Limits(parallel=99, **limits), [Worker(name, slots, frozenset({"amd64"})) for name in workers]
+    )
 
 
 def cells(letters: str, **more: str) -> list[Item]:
@@ -179,28 +183,28 @@ def cells(letters: str, **more: str) -> list[Item]:
 
 
 def where(schedule: Schedule, letters: str) -> dict[str, str]:
-    return {letter: schedule.entries[letter].seat for letter in letters}
+    return {letter: schedule.entries[letter].worker for letter in letters}
 
 
 def test_seats_fill_by_free_slots() -> None:
-    schedule = Schedule(cells("abcdef"), Limits(parallel=99), [Seat("small", 1), Seat("large", 3)])
+    schedule = Schedule(cells("abcdef"), Limits(parallel=99), [Worker("small", 1), Worker("large", 3)])
     assert names(schedule.due(0)) == list("abcd")
     assert where(schedule, "abcd") == {"a": "large", "b": "large", "c": "small", "d": "large"}
     schedule.ended("c", Try.PASSED, 0)
     assert names(schedule.due(0)) == ["e"]
-    assert schedule.entries["e"].seat == "small"
+    assert schedule.entries["e"].worker == "small"
     assert schedule.on("large") == ["a", "b", "d"]
 
 
 def test_all_seats_together_hold_no_more_than_the_limit() -> None:
-    schedule = Schedule(cells("abc"), Limits(parallel=2), [Seat("x", 4), Seat("y", 4)])
+    schedule = Schedule(cells("abc"), Limits(parallel=2), [Worker("x", 4), Worker("y", 4)])
     assert names(schedule.due(0)) == ["a", "b"]
 
 
 def test_what_a_seat_cannot_build_waits_for_one_that_can() -> None:
     items = [Item("a", platform="arm64"), Item("b", platform="amd64"), Item("c", platform="arm64")]
-    seats = [Seat("x", 2, frozenset({"amd64"})), Seat("y", 1, frozenset({"amd64", "arm64"}))]
-    schedule = Schedule(items, Limits(parallel=99), seats)
+    workers = [Worker("x", 2, frozenset({"amd64"})), Worker("y", 1, frozenset({"amd64", "arm64"}))]
+    schedule = Schedule(items, Limits(parallel=99), workers)
     assert names(schedule.due(0)) == ["b", "a"]
     assert where(schedule, "ab") == {"a": "y", "b": "x"}
     assert schedule.due(0) == []
@@ -215,8 +219,8 @@ def test_seat_takes_what_shares_stages_that_it_has() -> None:
     schedule.ended("u-0", Try.PASSED, 0)
     schedule.ended("v-0", Try.PASSED, 0)
     schedule.due(0)
-    assert schedule.entries["u-1"].seat == schedule.entries["u-0"].seat
-    assert schedule.entries["v-1"].seat == schedule.entries["v-0"].seat
+    assert schedule.entries["u-1"].worker == schedule.entries["u-0"].worker
+    assert schedule.entries["v-1"].worker == schedule.entries["v-0"].worker
 
 
 def test_what_comes_after_is_built_where_the_first_was() -> None:
@@ -226,7 +230,7 @@ def test_what_comes_after_is_built_where_the_first_was() -> None:
     schedule.ended("z", Try.PASSED, 0)
     schedule.ended("first", Try.PASSED, 0)
     assert names(schedule.due(0)) == ["second"]
-    assert schedule.entries["second"].seat == schedule.entries["first"].seat == "y"
+    assert schedule.entries["second"].worker == schedule.entries["first"].worker == "y"
 
 
 def test_lost_seat_costs_no_try() -> None:
@@ -237,7 +241,7 @@ def test_lost_seat_costs_no_try() -> None:
     assert (schedule.entries["a"].state, schedule.entries["a"].tries) == (State.WAITING, 0)
     schedule.ended("b", Try.PASSED, 0)
     assert names(schedule.due(0)) == ["a"]
-    assert (schedule.entries["a"].seat, schedule.entries["a"].tries) == ("y", 1)
+    assert (schedule.entries["a"].worker, schedule.entries["a"].tries) == ("y", 1)
     assert schedule.strand() == []
     schedule.lose("y")
     schedule.ended("a", Try.LOST, 0)
@@ -282,12 +286,16 @@ def test_every_item_comes_to_an_end_whatever_seats_are_lost(
         Item(str(index), platform="amd64", group=group, after="0" if after and index else "")
         for index, (group, after) in enumerate(drawn)
     ]
-    seats = [Seat(str(number), number_of, frozenset({"amd64"})) for number, number_of in enumerate(slots)]
-    schedule, alive, running = Schedule(items, Limits(parallel=99), seats), {seat.name for seat in seats}, set[str]()
+    workers = [Worker(str(number), number_of, frozenset({"amd64"})) for number, number_of in enumerate(slots)]
+    schedule, alive, running = (
+        Schedule(items, Limits(parallel=99), workers),
+        {worker.name for worker in workers},
+        set[str](),
+    )
     while not schedule.over:
         running |= set(names(schedule.due(0)))
-        for seat in seats:
-            assert len(schedule.on(seat.name)) <= seat.slots
+        for worker in workers:
+            assert len(schedule.on(worker.name)) <= worker.slots
         if len(alive) > 1 and random.random() < 0.2:
             gone = random.choice(sorted(alive))
             alive.remove(gone)
@@ -304,4 +312,90 @@ def test_every_item_comes_to_an_end_whatever_seats_are_lost(
     # Tests speak of the build that was made where they ran.
     for item in items:
         if item.after:
-            assert schedule.entries[item.name].seat == schedule.entries[item.after].seat
+            assert schedule.entries[item.name].worker == schedule.entries[item.after].worker
+
+
+V1 = "cache 108687360\nrss 1\ntotal_cache 5\ntotal_rss {}\n"
+V2 = "anon {}\nfile 108687360\nkernel 5\n"
+CELLS = {
+    "cp311-cu12": {"PYTHON_VERSION": "3.11", "CUDA_VERSION": "12.8.1"},
+    "cp313-cu12": {"PYTHON_VERSION": "3.13", "CUDA_VERSION": "12.8.1"},
+    "cp311-cu13": {"PYTHON_VERSION": "3.11", "CUDA_VERSION": "13.0.3"},
+}
+
+
+@pytest.fixture
+def peaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peaks:
+    monkeypatch.setattr("bakery.engine.memory_peaks.EVERY_S", 0.0)
+    return Peaks(tmp_path / "cgroup", tmp_path / "proc")
+
+
+def step(tmp_path: Path, group: str, held: int, environment: str, stat: str = V1) -> None:
+    """Write what the kernel shows of a step."""
+    folder = tmp_path / "cgroup" / group
+    folder.mkdir(parents=True, exist_ok=True)
+    process = str(len(list(tmp_path.glob("proc/*"))) + 100)
+    (folder / "memory.stat").write_text(stat.format(held))
+    (folder / "cgroup.procs").write_text(f"{process}\n4711\n")
+    (tmp_path / "proc" / process).mkdir(parents=True)
+    (tmp_path / "proc" / process / "environ").write_text(environment.replace(" ", "\0") + "\0")
+
+
+@pytest.mark.parametrize(
+    ("place", "stat"),
+    [("memory/docker/buildkit/abc", V1), ("docker/buildkit/abc", V2), ("system.slice/system.slice:docker:abc", V2)],
+)
+def test_peak_is_the_most_that_was_seen(tmp_path: Path, peaks: Peaks, place: str, stat: str) -> None:
+    for held in (300_000_000, 1_200_000_000, 100_000_000):
+        step(tmp_path, place, held, "PATH=/bin PYTHON_VERSION=3.13 CUDA_VERSION=12.8.1", stat)
+        peaks.measure(CELLS)
+    assert peaks.mb == {"cp313-cu12": 1200}
+
+
+def test_shared_step_counts_for_all_that_it_serves(tmp_path: Path, peaks: Peaks) -> None:
+    step(tmp_path, "memory/docker/buildkit/abc", 5_000_000, "CUDA_VERSION=12.8.1")
+    step(tmp_path, "memory/docker/buildkit/other", 9_000_000, "PYTHON_VERSION=3.9 CUDA_VERSION=12.8.1")
+    step(tmp_path, "memory/docker/buildkit/foreign", 9_000_000, "HOME=/root")
+    peaks.measure(CELLS)
+    assert peaks.mb == {"cp311-cu12": 5, "cp313-cu12": 5}
+
+
+def test_a_variable_that_only_a_program_of_the_step_has(tmp_path: Path, peaks: Peaks) -> None:
+    """SOURCE_DATE_EPOCH of a step that runs again with the repository; what the step's shell has comes first."""
+    step(tmp_path, "memory/docker/buildkit/abc", 7_000_000, "LEVEL=1")
+    (tmp_path / "proc" / "4711").mkdir()
+    (tmp_path / "proc" / "4711" / "environ").write_text("LEVEL=2\0SOURCE_DATE_EPOCH=12\0")
+    date = {"SOURCE_DATE_EPOCH": "12"}
+    peaks.measure({"cp311": date, "cp313": {**date, "LEVEL": "2"}, "other": {"SOURCE_DATE_EPOCH": "13"}})
+    assert peaks.mb == {"cp311": 7}
+
+
+def test_nothing_is_known_where_nothing_can_be_read(tmp_path: Path, peaks: Peaks) -> None:
+    peaks.measure(CELLS)
+    (tmp_path / "cgroup" / "docker" / "buildkit" / "abc").mkdir(parents=True)
+    (tmp_path / "cgroup" / "docker" / "buildkit" / "abc" / "memory.stat").write_text("anon much\n")
+    peaks.measure(CELLS)
+    assert peaks.mb == {}
+
+
+def test_looks_are_seldom(tmp_path: Path) -> None:
+    assert EVERY_S >= 1
+    peaks = Peaks(tmp_path / "cgroup", tmp_path / "proc")
+    peaks.measure(CELLS)
+    step(tmp_path, "docker/buildkit/abc", 5_000_000, "PYTHON_VERSION=3.13", V2)
+    peaks.measure(CELLS)
+    assert peaks.mb == {}
+
+
+@pytest.mark.parametrize(
+    ("environment", "here"),
+    [
+        ({}, True),
+        ({"DOCKER_HOST": "unix:///run/docker.sock", "DOCKER_CONTEXT": "far"}, True),
+        ({"DOCKER_HOST": "tcp://far:2376"}, False),
+        ({"DOCKER_HOST": "ssh://far"}, False),
+        ({"DOCKER_CONTEXT": "far"}, False),
+    ],
+)
+def test_engine_elsewhere_is_not_looked_for_here(environment: dict[str, str], here: bool) -> None:
+    assert is_here(environment) is here

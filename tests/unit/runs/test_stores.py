@@ -25,11 +25,10 @@ from sample import sampled
 
 from bakery.core.connections import Deadline
 from bakery.core.store_address import Credentials, StoreAddress, parse_place
-from bakery.runs import remote_cache
+from bakery.runs import compiler_cache
 from bakery.runs.cibuildwheel.process import Build, build_environment
-from bakery.runs.remote_cache import RemoteCache, _members, _objects
-from bakery.runs.stores.s3 import signed
-from bakery.runs.stores.store import MAX_OBJECT, Store, StoreError, open_store
+from bakery.runs.compiler_cache import RemoteCache, _members, _objects
+from bakery.runs.stores import MAX_OBJECT, Store, StoreError, open_store, signed
 from bakery.toolchains import programs
 
 if TYPE_CHECKING:
@@ -311,8 +310,8 @@ def test_restoring_takes_little_memory(tmp_path: Path) -> None:
 
 def test_restoring_takes_no_more_than_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list may name 500,000 objects: the archive grew until the disk was full."""
-    monkeypatch.setattr(remote_cache, "_MOST_BYTES", 10 << 20)
-    monkeypatch.setattr(remote_cache, "_IN_MEMORY", 4 << 20)
+    monkeypatch.setattr(compiler_cache, "_MOST_BYTES", 10 << 20)
+    monkeypatch.setattr(compiler_cache, "_IN_MEMORY", 4 << 20)
     cache, target = remote(tmp_path, Generous())
     # Each one is 1 MiB larger than its list says.
     cache._download(target, {f"a/{number}": 1 for number in range(500)}, tmp_path / "tar", 0, Deadline(60))

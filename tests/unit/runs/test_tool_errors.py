@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.runs.buildx.tool_errors import excerpt, same_cause
+from bakery.runs.buildx.failures import excerpt, same_cause
 
 DATA = Path(__file__).parents[2] / "data" / "tool_errors"
 MOST = 15

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers.repositories import commit, git
 
-from bakery.cli.runs import kept_runs, require_runs
+from bakery.cli.runs import early, require_runs
 from bakery.core.errors import UsageError
 from bakery.engine.image_digests import PresentImages
 from bakery.plan.model import Plan
@@ -19,15 +19,15 @@ from bakery.recipe.load import from_python
 from bakery.recipe.models import Base, Builder, Matrix, Recipe, Source
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
-from bakery.runs.context import RunContext
 from bakery.runs.finish import Finisher
 from bakery.runs.journal import Record, RecordedWheel, Result, newest_records, open_journal
-from bakery.runs.loop import _unfinished
+from bakery.runs.loop import unfinished
 from bakery.runs.publish import NameTaken
 from bakery.runs.records.buildkit import PROVENANCE, SBOM, record_path
 from bakery.runs.run_options import CellSelection, Options
 from bakery.runs.run_report import RunReport
-from bakery.runs.selection import kept_run, mutable_names, select_cells, tagged_images
+from bakery.runs.secrets.mask import Mask
+from bakery.runs.selection import Run, Selection, early_report, mutable_names, select, select_early, tagged_images
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CHANGED = Options(("wheel",), selection=CellSelection.CHANGED)
@@ -71,18 +71,12 @@ def in_state(state: Path) -> dict[str, str]:
     return {"BAKERY_STATE_DIR": str(state)}
 
 
-def context_of(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> RunContext:
-    context = RunContext(
-        root=root,
-        plan=plan,
-        options=options,
-        environment=in_state(state),
-        say=lambda _: None,
-        state_folder=state,
-        previous=newest_records(state, plan.recipe),
+def selected(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> Selection:
+    return select(
+        Run(root=root, recipe=plan.recipe, directory=plan.output, options=options, environment=in_state(state)),
+        plan,
+        newest_records(state, plan.recipe),
     )
-    select_cells(context)
-    return context
 
 
 def finish(
@@ -98,10 +92,10 @@ def finish(
 
     ``asked``: whether the builds asked git; None if no run could tell.
     """
-    context = context_of(root, plan, state, options)
+    chosen = selected(root, plan, state, options)
     journal, wheels = open_journal(state, plan.recipe), []
-    for cell, key in context.keys.items():
-        wheel = context.output / f"demo-1.0-{cell}-{cell}-linux_x86_64.whl"
+    for cell, key in chosen.keys.items():
+        wheel = chosen.run.output / f"demo-1.0-{cell}-{cell}-linux_x86_64.whl"
         record_path(wheel, SBOM).parent.mkdir(parents=True, exist_ok=True)
         wheel.write_bytes(cell.encode())
         sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
@@ -111,14 +105,15 @@ def finish(
         recorded = (RecordedWheel(wheel.name, sha256, 5, *digests),)
         record = Record(cell, key, Result.DONE, wheels=recorded, images=images or {})
         if asked is not None:
-            record = replace(record, repository=context.repository if asked else "")
+            record = replace(record, repository=chosen.repository if asked else "")
         journal.write(record)
         wheels.append(wheel)
     return wheels
 
 
 def kept(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> RunReport | None:
-    return kept_run(root, plan, options, in_state(state))
+    chosen = select_early(root, plan, options, in_state(state))
+    return early_report(chosen) if chosen else None
 
 
 def test_nothing_changed_is_told_without_an_engine(root: Path, state: Path) -> None:
@@ -172,7 +167,7 @@ def test_what_changed_is_baked(root: Path, state: Path, change: Callable[[Path, 
     assert kept(root, plan, state)
     change(root, wheels[0])
     assert kept(root, plan, state) is None
-    assert "cp311" in context_of(root, plan, state).tasks
+    assert "cp311" in selected(root, plan, state).tasks
 
 
 def test_a_cell_without_a_wheel_is_not_up_to_date(root: Path, state: Path) -> None:
@@ -181,10 +176,10 @@ def test_a_cell_without_a_wheel_is_not_up_to_date(root: Path, state: Path) -> No
     known = newest_records(state, plan.recipe)
     open_journal(state, plan.recipe, [replace(known["cp311"], wheels=(), time=0.0)])
     assert kept(root, plan, state) is None
-    assert list(context_of(root, plan, state).tasks) == ["cp311"]
+    assert list(selected(root, plan, state).tasks) == ["cp311"]
     # Where only tests are asked for, there is no wheel.
     tests = replace(CHANGED, groups=("test",))
-    keys = context_of(root, plan, state, replace(tests, selection=CellSelection.ALL)).keys
+    keys = selected(root, plan, state, replace(tests, selection=CellSelection.ALL)).keys
     open_journal(state, plan.recipe, [Record(cell, key, Result.DONE) for cell, key in keys.items()])
     assert kept(root, plan, state, tests)
 
@@ -200,7 +195,7 @@ def test_two_runs_of_different_cells_are_both_known(root: Path, state: Path) -> 
     assert kept(root, plan, state)
     long.write(Record("cp311", "", Result.FAILED))
     failed = replace(CHANGED, selection=CellSelection.FAILED)
-    assert list(context_of(root, plan, state, failed).tasks) == ["cp311"]
+    assert list(selected(root, plan, state, failed).tasks) == ["cp311"]
 
 
 def test_an_interrupted_run_forgets_no_failure(root: Path, state: Path) -> None:
@@ -208,9 +203,9 @@ def test_an_interrupted_run_forgets_no_failure(root: Path, state: Path) -> None:
     open_journal(state, plan.recipe).write(Record("cp311", "", Result.FAILED))
     failed = replace(CHANGED, selection=CellSelection.FAILED)
     for _ in range(2):
-        context = context_of(root, plan, state, failed)
-        assert list(context.tasks) == ["cp311"]
-        open_journal(state, plan.recipe, [_unfinished(context, "cp311")])
+        chosen = selected(root, plan, state, failed)
+        assert list(chosen.tasks) == ["cp311"]
+        open_journal(state, plan.recipe, unfinished(chosen))
 
 
 def test_failed_needs_a_run_that_is_known(root: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,8 +256,8 @@ def test_only_the_cell_whose_wheel_is_damaged_is_baked(root: Path, state: Path) 
     plan = planned(root)
     wheels = finish(root, plan, state)
     wheels[1].write_bytes(b"damaged")
-    context = context_of(root, plan, state)
-    assert (list(context.tasks), list(context.finished)) == (["cp313"], ["cp311"])
+    chosen = selected(root, plan, state)
+    assert (list(chosen.tasks), list(chosen.finished)) == (["cp313"], ["cp311"])
 
 
 @pytest.mark.parametrize(
@@ -341,7 +336,7 @@ def test_names_that_hide_changes(
 ) -> None:
     plan = planned(root, *sets, base=base, ref=ref)
     finish(root, plan, state)
-    (task, *_) = context_of(root, plan, state, replace(CHANGED, selection=CellSelection.ALL)).tasks.values()
+    (task, *_) = selected(root, plan, state, replace(CHANGED, selection=CellSelection.ALL)).tasks.values()
     assert len(mutable_names(plan, task)) == names
     assert (kept(root, plan, state) is None) == bool(names)
     # --resume trusts names.
@@ -350,7 +345,7 @@ def test_names_that_hide_changes(
 
 def test_a_locked_image_does_not_move(root: Path, state: Path) -> None:
     plan = planned(root, base="ghcr.io/me/base:1")
-    (task, *_) = context_of(root, plan, state).tasks.values()
+    (task, *_) = selected(root, plan, state).tasks.values()
     (image,) = task.cell.images
     assert tagged_images(task, {}) == (image,)
     assert tagged_images(task, {(image.ref, image.platform): "sha256:0"}) == ()
@@ -387,12 +382,11 @@ def test_without_an_engine_a_tag_may_have_moved(root: Path, state: Path) -> None
 @pytest.mark.parametrize("undone", [True, False])
 def test_files_that_change_during_a_bake_leave_no_key(root: Path, state: Path, undone: bool) -> None:
     plan = planned(root)
-    context = context_of(root, plan, state, Options(("test",)))
-    context.folder = root / ".bakery"
-    task = next(iter(context.tasks.values()))
-    finisher = Finisher(context, open_journal(state, plan.recipe), None)
+    chosen = selected(root, plan, state, Options(("test",)))
+    task = next(iter(chosen.tasks.values()))
+    finisher = Finisher(chosen, root / ".bakery", open_journal(state, plan.recipe), Mask({}), None, {})
     finisher.finish([task], {}, {})
-    assert newest_records(state, plan.recipe)[task.name].key == context.keys[task.name]
+    assert newest_records(state, plan.recipe)[task.name].key == chosen.keys[task.name]
     before = (root / "src" / "demo.c").read_text()
     (root / "src" / "demo.c").write_text("int edited;\n")
     if undone:
@@ -405,5 +399,26 @@ def test_recipes_that_are_up_to_date_are_found(root: Path, state: Path, monkeypa
     plan = planned(root)
     finish(root, plan, state)
     monkeypatch.setenv("BAKERY_STATE_DIR", str(state))
-    assert list(kept_runs([(root, plan)], CHANGED)) == ["demo"]
-    assert kept_runs([(root, plan)], replace(CHANGED, selection=CellSelection.FAILED)) == {}
+    assert list(early([(root, plan)], CHANGED).reports) == ["demo"]
+    assert early([(root, plan)], replace(CHANGED, selection=CellSelection.FAILED)).reports == {}
+
+
+def test_what_is_to_be_built_is_selected_once(root: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(root)
+    finish(root, plan, state)
+    monkeypatch.setenv("BAKERY_STATE_DIR", str(state))
+    (root / "src" / "demo.c").write_text("int other;\n")
+    known = early([(root, plan)], CHANGED)
+    chosen = known.selections["demo"]
+    assert (known.reports, list(chosen.tasks), chosen.holds) == ({}, ["cp311", "cp313"], True)
+    # The engine may take minutes to start.
+    (root / "src" / "demo.c").write_text("int another;\n")
+    assert not chosen.holds
+
+
+def test_an_engine_that_was_not_there_tells_the_tag_of_an_image(root: Path, state: Path) -> None:
+    plan = planned(root, base="ghcr.io/me/base:1")
+    finish(root, plan, state, images={"ghcr.io/me/base:1 linux/amd64": "sha256:1"})
+    chosen = select_early(root, plan, CHANGED, in_state(state))
+    assert chosen
+    assert not chosen.holds

@@ -12,8 +12,9 @@ import pytest
 
 from bakery.core.errors import BakeryError
 from bakery.engine.session import EngineSession
-from bakery.runs.buildx.bake_outcome import BakeFailure, BakeOutcome, Failure
+from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure
 from bakery.runs.buildx.board import Listener
+from bakery.runs.buildx.failures import BakeFailure
 from bakery.runs.journal import Record, RecordedWheel, Result, newest_records, open_journal
 from bakery_iree.compiler import (
     JOURNAL,

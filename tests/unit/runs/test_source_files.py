@@ -1,14 +1,18 @@
-"""What is sent to the engine: BuildKit's ignore patterns, sizes, and files that look like secrets."""
+"""What of a project's source is sent, how it is told apart from another one, and what git promises about a wheel's files."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import posixpath
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from repositories import git
 
 from bakery.core.dockerignore import Ignore, _compiled, _Group, check_ignored, normalised
 from bakery.core.errors import RecipeError
@@ -19,8 +23,9 @@ from bakery.plan.options import SourceContext
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.source_context import IGNORED
-from bakery.runs.source_files import scan, source_of, warnings
+from bakery.runs.source_files import git_files, scan, source_of, warnings
 from bakery.toolchains import facts
+from wheel_audit.source_files import SourceFiles
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -238,3 +243,157 @@ def test_both_engines_match_alike(pattern: str, path: str) -> None:
         linear = kind == "regex" and compile_linear(regex).fullmatch(name) is not None
         simple = _Group([text]).matches(name, name.rpartition("/")[2])
         assert kind != "regex" or simple is linear
+
+
+IGNORE = (
+    ".git",
+    "**/.bakery",
+    "**/__pycache__",
+    "**/*.egg-info",
+    "dist",
+    "build/lib",
+    "docs/*",
+    "!docs/keep.md",
+    "a?c",
+    "x[0-9]",
+)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("src/core.cpp", "src/deep/mod.py", "docs/keep.md", "setup.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("setup.py")
+    return tmp_path
+
+
+def digest(tree: Path, *sources: str) -> str:
+    return SourceManifest.read(tree, sources or (".",), IGNORE).digest
+
+
+def add(name: str) -> Callable[[Path], object]:
+    def change(tree: Path) -> None:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("new")
+
+    return change
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "content of the same size": lambda tree: (tree / "setup.py").write_text("SETUP.py"),
+    "a new file": add("src/new.py"),
+    "a removed file": lambda tree: (tree / "src/deep/mod.py").unlink(),
+    "another name": lambda tree: (tree / "setup.py").rename(tree / "setup2.py"),
+    "a mode": lambda tree: (tree / "setup.py").chmod(0o755),
+    "a link's target": lambda tree: ((tree / "link").unlink(), (tree / "link").symlink_to("src")),
+    "what an exception brings back": lambda tree: (tree / "docs/keep.md").write_text("other"),
+    "a name like an ignored one": add("src/dist/x"),
+    "a name that is no UTF-8": lambda tree: (Path(os.fsdecode(os.fsencode(tree) + b"/\xff"))).write_text(""),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes(tree: Path, name: str) -> None:
+    before = digest(tree)
+    CHANGES[name](tree)
+    assert digest(tree) != before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dist/a.whl",
+        ".git/HEAD",
+        "src/deep/__pycache__/x.pyc",
+        ".bakery/runs/x",
+        "p.egg-info/PKG-INFO",
+        "build/lib/x",
+        "docs/other.md",
+        "abc",
+        "x7",
+    ],
+)
+def test_what_is_ignored_changes_nothing(tree: Path, name: str) -> None:
+    before = digest(tree)
+    add(name)(tree)
+    os.utime(tree / "setup.py", (1, 1))
+    assert digest(tree) == before
+
+
+def test_only_what_steps_read_counts(tree: Path) -> None:
+    before = digest(tree, "src/deep", "missing")
+    add("src/new.py")(tree)
+    assert digest(tree, "src/deep", "missing") == before
+    add("src/deep/new.py")(tree)
+    assert digest(tree, "src/deep", "missing") != before
+
+
+SECRET = "password"
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout with a file that git ignores, one that it does not know, and a link that leads out of the source."""
+    write(
+        tmp_path,
+        **{".gitignore": "*.local\n*.so\n_version.py\n*_pb2.py\n", "py/demo/__init__.py": "", "py/demo/data.csv": "1"},
+        LICENSE="A licence.\n",
+    )
+    (tmp_path / "py/LICENSE").symlink_to("../LICENSE")
+    (tmp_path / "py/demo/same.csv").symlink_to("data.csv")
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "x")
+    made = {"_c.so": "\x7fELF", "_version.py": "v", "x_pb2.py": "# Generated by the protocol buffer compiler."}
+    write(tmp_path, **{"py/demo/new.json": "2", "py/demo/secret.local": SECRET})
+    write(tmp_path, **{f"py/demo/{name}": text for name, text in made.items()})
+    return tmp_path
+
+
+def read(project: Path, *accepted: str, inside: str = "py") -> SourceFiles:
+    known = git_files(SourceManifest.read(project, [inside], [".git"]), accepted, inside)
+    assert known is not None
+    return known
+
+
+def test_what_git_says(project: Path) -> None:
+    known = read(project)
+    assert [path for path, _ in known.tracked] == ["LICENSE", "demo/__init__.py", "demo/data.csv", "demo/same.csv"]
+    assert known.ignored == (("demo/secret.local", hashlib.sha256(SECRET.encode()).hexdigest()),)
+    assert known.links == (("LICENSE", "../LICENSE", hashlib.sha256(b"A licence.\n").hexdigest()),)
+
+
+def test_with_the_whole_checkout_no_link_leads_out(project: Path) -> None:
+    known = read(project, inside=".")
+    assert known.links == ()
+    assert [path for path, _ in known.ignored] == ["py/demo/secret.local"]
+
+
+def test_what_the_recipe_accepts(project: Path) -> None:
+    assert read(project, "py/demo/*.local").ignored == ()
+
+
+def test_other_repositories_inside_say_nothing_here(project: Path) -> None:
+    nested = project / "py" / "third"
+    nested.mkdir()
+    git(nested, "init", "--quiet")
+    write(nested, **{"x.local": SECRET})
+    assert [path for path, _ in read(project).ignored] == ["demo/secret.local"]
+
+
+def test_a_tracked_file_is_not_ignored(project: Path) -> None:
+    git(project, "add", "--force", "py/demo/secret.local")
+    assert read(project).ignored == ()
+
+
+def test_no_checkout(tmp_path: Path) -> None:
+    write(tmp_path, **{"demo.py": ""})
+    assert git_files(SourceManifest.read(tmp_path, ["."], []), (), ".") is None

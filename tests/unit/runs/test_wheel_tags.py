@@ -1,4 +1,4 @@
-"""Wheels of one recipe whose platform tags differ, and the symbols behind it."""
+"""Warnings about the platform tags and the git tag of wheels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wheels import EXTENSION, write_wheel
 
 from bakery.cli.tables.run import markdown, warnings
 from bakery.runs.run_report import RunReport
-from bakery.runs.tag_differences import tag_differences
+from bakery.runs.wheel_tags import tag_differences
 
 LOW, HIGH = "cp311-cp311-manylinux_2_34_x86_64", "cp313-cp313-manylinux_2_39_x86_64"
 
