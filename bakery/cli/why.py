@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,33 +22,88 @@ if TYPE_CHECKING:
 
 
 def why(
-    cell: Annotated[str, typer.Argument(help="A cell's id, as `wheel-bakery plan` shows it.", metavar="CELL")],
+    cell: Annotated[
+        str,
+        typer.Argument(
+            help="A cell's id, as `wheel-bakery plan` shows it. Default: all that were baked.", metavar="CELL"
+        ),
+    ] = "",
     recipe: options.Recipes = None,
     set_: options.Sets = None,
+    every: Annotated[bool, typer.Option("--all", help="Show each stage, with one of its reasons.")] = False,
     compiler_cache: Annotated[
         bool, typer.Option("--compiler-cache", help="Explain what the compiler cache did not have in the last run.")
     ] = False,
     json: options.AsJson = False,
 ) -> None:
-    """Explain which stages of a cell the next run builds again, and why; if nothing changed, what the last run built again.
+    """Explain what the next run builds again, and why, the cause first; if nothing changed, what the last run built again.
 
     Example: wheel-bakery why cp312
     """
-    root, plan, builder = builder_of(cell, recipe, set_)
+    cells = [builder_of(cell, recipe, set_)] if cell else _baked(recipe, set_)
     if compiler_cache:
-        _print_misses(root, plan, builder, json)
+        for root, plan, name in cells:
+            _print_misses(root, plan, name, json)
         return
-    bake, run, reasons = _explained(root, plan, builder)
-    if json:
-        stages = [{"stage": item.stage, "state": item.state, "because": list(item.because)} for item in reasons]
-        echo_json({"cell": builder, "bake": bake, "run": run, "stages": stages})
-        return
-    say(f"the next run, after {run}:" if bake == "next" else f"nothing changed since the last run; in {run}:")
-    for item in reasons:
-        if item.state != "cached":
-            echo(str(item))
+    texts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for root, plan, name in cells:
+        bake, run, reasons = _explained(root, plan, name)
+        if json:
+            stages = [{"stage": item.stage, "state": item.state, "because": list(item.because)} for item in reasons]
+            echo_json({"cell": name, "bake": bake, "run": run, "stages": stages})
+            continue
+        title = f"the next run, after {run}:" if bake == "next" else f"nothing changed since the last run; in {run}:"
+        texts.setdefault((title, tuple(_by_stage(reasons) if every else _by_cause(reasons))), []).append(name)
+    for (title, lines), names in texts.items():
+        say(f"{', '.join(names)}: {title}" if len(cells) > 1 else title)
+        for line in lines:
+            echo(line)
+
+
+def _baked(recipe: list[str] | None, sets: list[str] | None) -> list[tuple[Path, Plan, str]]:
+    """Return the cells that a kept run baked, and that build a wheel. Raises UsageError if there are none."""
+    from bakery.cli.recipes import resolved
+    from bakery.runs.cell_inputs import bakes_of
+    from bakery.runs.run_folders import state_folder
+
+    cells = [
+        (root, plan, name)
+        for root, plan in resolved(recipe, sets, Path.cwd(), dated=True)
+        for name in plan.cells_by_builder()
+        if next(iter(bakes_of(state_folder(root, os.environ), plan.recipe, name)), None)
+    ]
+    if not cells:
+        raise UsageError("no kept run baked a cell", hint="bake one: wheel-bakery wheel")
+    return cells
+
+
+def _by_stage(reasons: Sequence[Reason]) -> Iterator[str]:
+    """Yield a line for each stage that may run again, and one with all others."""
+    yield from (str(item) for item in reasons if item.state != "cached")
     if cached := [item.stage for item in reasons if item.state == "cached"]:
-        echo(f"cached: {', '.join(cached)}")
+        yield f"cached: {', '.join(cached)}"
+
+
+def _by_cause(reasons: Sequence[Reason]) -> Iterator[str]:
+    """Yield a line for each cause: ``src/lexer.c changed: project and compile run again``; then what follows from them."""
+    causes: dict[str, list[str]] = {}
+    for item in reasons:
+        if item.state == "rebuilt" and not item.follows:
+            causes.setdefault(item.because[0], []).append(item.stage)
+    # What the user edited comes before what another Bakery or recipe brings.
+    is_other = re.compile(r"program |.*(?<! changed)$").match
+    for cause, stages in sorted(causes.items(), key=lambda item: bool(is_other(item[0]))):
+        yield f"{cause}: {_listed(stages)} again"
+    if after := [item.stage for item in reasons if item.state == "rebuilt" and item.follows]:
+        yield f"with them: {_listed(after)} again"
+    if maybe := [item.stage for item in reasons if item.state == "depends"]:
+        yield f"only if a result of these differs: {len(maybe)} more"
+    yield f"cached: {sum(item.state == 'cached' for item in reasons)} of {len(reasons)} stages (--all lists them)"
+
+
+def _listed(stages: Sequence[str]) -> str:
+    first, last = ", ".join(stages[:-1]), stages[-1]
+    return f"{first} and {last} run" if first else f"{last} runs"
 
 
 def _explained(root: Path, plan: Plan, cell: str) -> tuple[str, str, tuple[Reason, ...]]:

@@ -17,6 +17,8 @@ from wheel_audit.plain_files import read_plain
 _AFTER_BAKE = ("package ", "image ")
 """What is known of a bake only at its end, without a lock: a release of a package, and the digest of a base image."""
 
+_BECAUSE = "because "
+
 _MODE = -4
 """Where the mode of a file begins in its digest."""
 
@@ -37,6 +39,11 @@ class Reason:
     stage: str
     state: State
     because: tuple[str, ...] = ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is rebuilt only because another stage is."""
+        return bool(self.because) and self.because[0].startswith(_BECAUSE)
 
     def __str__(self) -> str:
         """Return one line, such as ``compile: rebuilt, src/lexer.c changed (and 2 more)``."""
@@ -63,14 +70,14 @@ def reasons(old: CellInputs, new: CellInputs, ran: Mapping[str, bool] | None = N
             known[name] = Reason(name, State.CACHED)
             continue
         states = {other: known[other].state for other in (inputs.base, *inputs.results) if other in known}
-        rebuilt = tuple(f"because {other} is" for other, state in states.items() if state is State.REBUILT)
+        rebuilt = tuple(f"{_BECAUSE}{other} is" for other, state in states.items() if state is State.REBUILT)
         maybe = tuple(f"as {other} may" for other, state in states.items() if state is not State.CACHED)
         if because:
             known[name] = Reason(name, State.REBUILT, because)
         elif ran is not None and inputs.runs:
             known[name] = Reason(name, State.REBUILT, rebuilt or ("the engine did not have it",))
         elif states.get(inputs.base) is State.REBUILT:
-            known[name] = Reason(name, State.REBUILT, (f"because {inputs.base} is",))
+            known[name] = Reason(name, State.REBUILT, (f"{_BECAUSE}{inputs.base} is",))
         else:
             known[name] = Reason(name, State.DEPENDS if maybe else State.CACHED, maybe)
     return tuple(known.values())

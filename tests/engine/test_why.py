@@ -58,6 +58,9 @@ def test_the_stages_that_are_built_again_and_why(tmp_path: Path) -> None:
         {"stage": "compile", "state": "rebuilt", "because": ["src/core.cpp changed"]},
     )
     assert (said["repair"]["state"], said["requirements"]["state"]) == ("rebuilt", "depends")
+    first, *_, last = bakery(folder, "why").out.splitlines()
+    assert re.fullmatch(r"src/core\.cpp changed: project, .*compile run again", first)
+    assert re.fullmatch(r"cached: \d+ of \d+ stages \(--all lists them\)", last)
     (run,) = json.loads(bakery(folder, "wheel", "--json").out)["runs"]
     (wheel,) = run["targets"][0]["wheels"]
     assert run["replaced"] == {Path(wheel["path"]).name: "src/core.cpp changed"}
@@ -75,7 +78,7 @@ def test_the_stages_that_are_built_again_and_why(tmp_path: Path) -> None:
         ["build argument LEVEL 1 -> 2", "environment variable LEVEL 1 -> 2"],
     )
     (folder / "bakery.toml").write_text(f'{recipe}[builder]\nbase = "manylinux_2_28"\n')
-    shown = bakery(folder, "why", "cp311").out
+    shown = bakery(folder, "why", "cp311", "--all").out
     assert "\nroot: rebuilt, base python-3.11 -> base-amd64\n" in shown, shown
 
 

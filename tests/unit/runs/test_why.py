@@ -298,9 +298,17 @@ def test_the_command(root: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -
     assert str(error) == "no kept run baked cp311"
     bake(root, state, "1")
     (root / "src" / "a.c").write_text("int other;\n")
-    done = CliRunner().invoke(app, ["why", CELL])
+    done = CliRunner().invoke(app, ["why", CELL, "--all"])
     assert "compile: rebuilt, src/a.c changed\n" in done.stdout, done.output
     assert "repair: rebuilt, because compile is\n" in done.stdout
+    first, second, *_ = CliRunner().invoke(app, ["why", CELL]).stdout.splitlines()
+    assert first.startswith("src/a.c changed: ")
+    assert first.endswith("compile run again")
+    assert second.startswith("with them: ")
+    assert "repair" in second
+    every = CliRunner().invoke(app, ["why"])
+    assert "cp311: the next run, after 1:" in every.output
+    assert "cp313: the next run, after 1:" in every.output
     document = json.loads(CliRunner().invoke(app, ["why", CELL, "--json"]).stdout)
     assert (document["bake"], document["run"]) == ("next", "1")
     assert {"stage": "compile", "state": "rebuilt", "because": ["src/a.c changed"]} in document["stages"]
