@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[3]
 BAD = {name: row["recipe"] for name, row in rows(ROOT / "tests/golden/bad_recipes.toml").items() if "recipe" in row}
 Golden = Callable[[Path, str], None]
 
+TEXTS = json_schema.schema_texts()
+
 SHORT_FORMS = """\
 name = "a"
 source = "git+https://example.com/a.git@v1"
@@ -80,16 +82,16 @@ def validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json_schema.schema("recipe"))
 
 
-@pytest.mark.parametrize("path", json_schema.schema_texts())
+@pytest.mark.parametrize("path", TEXTS)
 def test_schemas_are_fresh(path: str, golden: Golden) -> None:
-    golden(ROOT / path, json_schema.schema_texts()[path])
+    golden(ROOT / path, TEXTS[path])
 
 
 def test_reference_is_fresh(golden: Golden) -> None:
     golden(ROOT / recipe_page.PATH, recipe_page.reference_text())
 
 
-@pytest.mark.parametrize("text", json_schema.schema_texts().values(), ids=json_schema.schema_texts())
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_schemas_are_schemas(text: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(text))
 
@@ -103,7 +105,7 @@ def patterns(node: object) -> Iterator[str]:
         yield from patterns(item)
 
 
-PATTERNS = sorted({text for document in json_schema.schema_texts().values() for text in patterns(json.loads(document))})
+PATTERNS = sorted({text for document in TEXTS.values() for text in patterns(json.loads(document))})
 ESCAPE = re.compile(r"\\(?:[\^$\\.*+?()\[\]{}|/dDwWsSbBnrtfv-]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})|[^\\]", re.DOTALL)
 """A character of an expression, or an escape that ECMAScript has with the flag ``u``; ``\\-`` in classes only."""
 
@@ -118,7 +120,7 @@ def test_patterns_mean_the_same_in_every_language(pattern: str) -> None:
     assert not any(text in pattern for text in ("&&", "--", "~~", "[["))
 
 
-@pytest.mark.parametrize("path", json_schema.schema_texts())
+@pytest.mark.parametrize("path", TEXTS)
 def test_check_jsonschema_takes_the_schemas(path: str) -> None:
     """It compiles the patterns as ECMAScript."""
     words = [sys.executable, "-m", "check_jsonschema", "--check-metaschema", str(ROOT / path)]
