@@ -41,9 +41,9 @@ def generate(
     Example: wheel-bakery generate && docker buildx bake -f bake/ujson.hcl wheel
     """
     from bakery.cli.plugins import plugins
+    from bakery.core.text import count
     from bakery.emit.files import generate as emit
     from bakery.recipe.files import find_table
-    from bakery.recipe.problems import count
 
     top, repository = _repository_of(Path.cwd(), to)
     added = [

@@ -13,6 +13,7 @@ import typer
 
 from bakery.cli.console import ask, echo, echo_text, say
 from bakery.core.errors import UsageError
+from bakery.core.text import count
 
 if TYPE_CHECKING:
     from bakery.init.tree import Tree
@@ -67,7 +68,7 @@ def init(
     echo(f"{target.file.name}: {result.text.count(chr(10))} lines: {result.draft.title}")
     _report(result.draft)
     plan = result.plan
-    echo(f"{plan.recipe}: ok, {len(plan.cells)} cells, {sum(1 for _ in plan.targets())} targets")
+    echo(f"{plan.recipe}: ok, {count(len(plan.cells), 'cell')}, {count(sum(1 for _ in plan.targets()), 'target')}")
     option = "" if folder.resolve() == Path.cwd() else f" -C {shlex.quote(str(folder))}"
     echo(f"next: wheel-bakery{option} wheel")
 

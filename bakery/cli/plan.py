@@ -15,6 +15,7 @@ from bakery.cli.console import echo, echo_json, echo_text, out, say
 from bakery.cli.recipes import narrow, plans
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.names import Kind, platform_of
+from bakery.core.text import count
 
 if TYPE_CHECKING:
     from bakery.cli.recipes import Plans
@@ -140,4 +141,4 @@ def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
     """
     for _, item in plans(recipe, set_, source=True):
         targets = sum(1 for _ in item.targets())
-        echo(f"{item.recipe}: ok, {len(item.cells)} cells, {targets} targets")
+        echo(f"{item.recipe}: ok, {count(len(item.cells), 'cell')}, {count(targets, 'target')}")

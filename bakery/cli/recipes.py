@@ -101,13 +101,14 @@ def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *,
     from bakery.recipe.load import load
     from bakery.resolve.plan import resolve
     from bakery.resolve.set_option import parse_set_options
-    from bakery.resolve.settings import settable
+    from bakery.resolve.settings import check_environment, settable
 
     loaded = [item for reference in (references or (None,)) for item in load(reference, cwd)]
     options = parse_set_options(sets or ())
     all_names = set().union(*map(settable, loaded))
     if len(loaded) > 1 and (unknown := options.variables.keys() - all_names):
         raise UsageError(f"no recipe has variable {min(unknown)}", hint=f"they have {', '.join(sorted(all_names))}")
+    check_environment(os.environ, all_names)
     # Files that are committed are those of any moment.
     environ = {name: text for name, text in os.environ.items() if dated or name != "SOURCE_DATE_EPOCH"}
     return [

@@ -15,6 +15,7 @@ from bakery.cli import options
 from bakery.cli.console import echo, echo_json, out, progress_display, say
 from bakery.cli.failures import leave
 from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
+from bakery.core.text import count
 
 
 def audit(
@@ -256,7 +257,9 @@ def index(
         say(f"{name}: the file is missing and was removed from the index")
     for name in result.added:
         echo(f"added {name}")
-    echo(f"{output / 'simple'}: {len(result.added)} added, {result.kept} kept, {len(result.projects)} projects")
+    echo(
+        f"{output / 'simple'}: {len(result.added)} added, {result.kept} kept, {count(len(result.projects), 'project')}"
+    )
 
 
 def _wheel_files(paths: Iterable[Path]) -> list[Path]:

@@ -15,6 +15,7 @@ from bakery.cli import options
 from bakery.cli.console import echo, echo_json, say
 from bakery.cli.profile import builder_of, times_of
 from bakery.core.errors import UsageError
+from bakery.core.text import count
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
@@ -142,4 +143,4 @@ def _print_misses(root: Path, plan: Plan, cell: str, json: bool) -> None:
     for miss in misses:
         echo(str(miss["object"]))
         echo(f"  {miss.get('reason', '')}")
-    say(f"{len(misses)} files were compiled because the compiler cache did not have them")
+    say(f"the compiler cache did not have {count(len(misses), 'file')}")

@@ -64,3 +64,8 @@ def decode_base64(value: object) -> bytes:
         return base64.b64decode(value)
     except ValueError:
         return value.encode(errors="replace")
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 problem`` or ``2 problems``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePosixPath
 
+from bakery.core.errors import RecipeError
 from bakery.recipe.problems import Problem, describe, dotted, recipe_error, shorten
 from bakery.recipe.toml_file import Document, read
 from bakery.recipe.toml_positions import line_of
@@ -67,9 +68,28 @@ def recipe_part(data: Mapping[str, object]) -> dict[str, object]:
 
 
 def find_table(folder: Path, cwd: Path) -> RecipeFile | None:
-    """Return the table in a folder's recipe file; None if there is none."""
+    """Return the table in a folder's recipe file; None if there is none. Raises RecipeError for two."""
     file = recipe_file(folder)
-    return None if file is None else open_table(file, cwd)
+    if file is None:
+        return None
+    if file.name == FILE and exists(folder / PYPROJECT):
+        _refuse_second(folder / PYPROJECT, cwd)
+    return open_table(file, cwd)
+
+
+def _refuse_second(file: Path, cwd: Path) -> None:
+    """Raise RecipeError if a pyproject.toml beside a bakery.toml has a recipe, too."""
+    try:
+        second = open_table(file, cwd)
+    except RecipeError:
+        # What is wrong with the file is not about a recipe, or is one more reason to remove the table.
+        return
+    if second is not None:
+        what = f"{FILE} beside this file has a recipe, too; only one of them is read"
+        problem = Problem(
+            _TABLE, what, f"move what you need to {FILE}, and remove this table", line_of(second.document.lines, _TABLE)
+        )
+        raise recipe_error(second.shown, [problem])
 
 
 def recipe_file(folder: Path) -> Path | None:

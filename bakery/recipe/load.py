@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -308,6 +309,11 @@ def _no_recipe(reference: str | None, where: Path, reason: str, workspace: list[
     if workspace:
         details.append(f"recipes of the workspace: {', '.join(workspace)}")
     details.append(f"shipped recipes: {', '.join(shipped()) or 'none'}")
+    above = next((folder for folder in where.parents if reference is None and exists(folder / FILE)), None)
+    if above:
+        details.append(
+            f"a folder above has one: `wheel-bakery -C {shlex.quote(os.path.relpath(above, where))} …` uses it"
+        )
     written = f"`wheel-bakery init` writes a {FILE} for a project; or " if reference is None else ""
     hint = f"did you mean {close!r}?" if close else f"{written}name a folder that has one, or a shipped recipe"
     return RecipeError(named, hint=hint, details=details)

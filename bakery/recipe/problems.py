@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bakery.core.errors import RecipeError
+from bakery.core.text import count
 from bakery.recipe.type_names import Step
 from wheel_audit.text import listed
 
@@ -93,11 +94,6 @@ def _lines(file: str, problem: Problem) -> list[str]:
     location = ":".join(filter(None, (file, *(str(number) for number in (problem.line, problem.column) if number))))
     parts = filter(None, (location, dotted(problem.path), problem.what))
     return [": ".join(parts), *(f"    {line}" for line in (*problem.excerpt, problem.fix) if line)]
-
-
-def count(number: int, noun: str) -> str:
-    """Return ``1 problem`` or ``2 problems``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def dotted(path: Sequence[Step]) -> str:

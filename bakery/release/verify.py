@@ -11,6 +11,7 @@ from packaging.utils import InvalidWheelFilename
 from packaging.version import Version
 
 from bakery.core.errors import AuditError, OutputError, UnavailableError
+from bakery.core.text import count
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.release.gpu_record import gpu_fault
@@ -88,7 +89,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
     too_large = [fault for project in projects if (fault := project.fault)]
     if problems or too_large:
         raise AuditError(
-            f"the {len(wheels)} wheels are not the set that is planned: {len(problems + too_large)} problems"
+            f"{count(len(wheels), 'wheel')}, not the set that is planned: {count(len(problems + too_large), 'problem')}"
             if problems
             else "the release is too large",
             details=[*problems, *too_large],

@@ -193,12 +193,25 @@ def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tup
     return given | {name: (value, "--set") for name, value in sets.items()}
 
 
+def check_environment(environ: Mapping[str, str], names: set[str]) -> None:
+    """Raise UsageError for variables such as ``BAKERY_MAX_PARALEL``: a name that is close to one of Bakery's or a recipe's.
+
+    Others are left alone: posit-bakery's variables have the same prefix.
+    """
+    known = OWN | names
+    unknown = (name.removeprefix(PREFIX) for name in sorted(environ) if name.startswith(PREFIX))
+    near = {name: get_close_matches(name, known, n=1, cutoff=0.85) for name in unknown if name not in known}
+    if details := [f"{PREFIX}{name}: did you mean {PREFIX}{found[0]}?" for name, found in near.items() if found]:
+        raise UsageError("an environment variable has no effect", details=details, hint="correct its name, or unset it")
+
+
 def _check_known(sets: Mapping[str, str], names: set[str]) -> None:
     details = []
     for name in (name for name in sets if name not in names):
         release = axis_variable(name.lower())
-        near = [release] if release in names else get_close_matches(name, names, n=1)
-        details.append(f"{name}: " + (f"did you mean {near[0]}?" if near else "declare it under [variables]"))
+        near = [release] if release in names else get_close_matches(name, names, n=1, cutoff=0.7)
+        declare = f'declare it: [variables] {name} = "{sets[name]}"'
+        details.append(f"{name}: " + (f"did you mean {near[0]}?" if near else declare))
     if details:
         raise UsageError("the recipe has no such variable", details=details, hint=f"it has: {', '.join(sorted(names))}")
 

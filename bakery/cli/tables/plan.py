@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from bakery.core.names import SYSTEMS, Kind
+from bakery.core.text import count
 from bakery.plan.cells import Cell
 from bakery.plan.model import VERSION, Plan
 from bakery.plan.shards import CellGroup, job_groups
@@ -120,7 +121,9 @@ def print_cells(console: Console, plan: Plan, only: tuple[str, ...], platforms: 
     """Print the cells of a plan, how their ``platforms`` are provided, and what the recipe requests."""
     cells = selected(plan, only)
     console.print(Text.assemble((plan.recipe, "bold"), f"  {plan.description}"))
-    console.print(Text(f"  {len(cells)} cells → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim"))
+    console.print(
+        Text(f"  {count(len(cells), 'cell')} → {plan.output}/   {plan.bakefile}   {plan.dockerfile}", style="dim")
+    )
     for name, stages in plan.credential_stages().items():
         console.print(Text(f"  {name} → {', '.join(stages)}", style="dim"))
     for line in _requests(plan):

@@ -60,12 +60,6 @@ class TestFinding:
         (item,) = load.load(None, tmp_path)
         assert item.positions == {"name": 4}
 
-    def test_bakery_toml_goes_first(self, tmp_path: Path) -> None:
-        write(tmp_path / "bakery.toml", 'name = "own"\n')
-        write(tmp_path / "pyproject.toml", '[tool.bakery]\nname = "other"\n')
-        assert names_of(load.load(None, tmp_path)) == ["own"]
-
-    @pytest.mark.parametrize("reference", ["sub", "sub/", "./sub", "sub/bakery.toml", "{}/sub"])
     def test_paths(self, tmp_path: Path, reference: str) -> None:
         write(tmp_path / "sub/bakery.toml", 'name = "a"\n')
         (item,) = load.load(reference.format(tmp_path), tmp_path)
@@ -512,3 +506,25 @@ def test_a_link_out_of_the_project_is_not_read(tmp_path: Path, name: str) -> Non
     (project / "sub" / "bakery.toml").symlink_to("../real.toml")
     (item,) = load.load("./sub", project)
     assert item.recipe.name == "a"
+
+
+def test_two_recipes_in_a_folder_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text('name = "one"\n')
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "one"\n')
+    assert [item.recipe.name for item in load.load(None, tmp_path)] == ["one"]
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "one"\n[tool.bakery]\nname = "two"\n')
+    with pytest.raises(RecipeError) as caught:
+        load.load(None, tmp_path)
+    assert caught.value.details == (
+        "pyproject.toml:3: tool.bakery: bakery.toml beside this file has a recipe, too; only one of them is read",
+        "    move what you need to bakery.toml, and remove this table",
+    )
+
+
+def test_a_recipe_of_a_folder_above_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bakery.toml").write_text('name = "one"\n')
+    inner = tmp_path / "src" / "pkg"
+    inner.mkdir(parents=True)
+    with pytest.raises(RecipeError) as caught:
+        load.load(None, inner)
+    assert "a folder above has one: `wheel-bakery -C ../.. …` uses it" in caught.value.details

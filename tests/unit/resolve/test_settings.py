@@ -14,7 +14,7 @@ from bakery.recipe.load import Loaded, from_python, load
 from bakery.recipe.models import Recipe, Source, Variable
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
-from bakery.resolve.settings import Settings, decide
+from bakery.resolve.settings import Settings, check_environment, decide
 
 TEXT = """\
 name = "one"
@@ -112,7 +112,20 @@ def test_a_recipe_made_in_python_has_origins(tmp_path: Path) -> None:
 def test_unknown_variables_of_the_command_line(loaded: Loaded) -> None:
     with pytest.raises(UsageError) as caught:
         decide(loaded, {}, {"LEVLE": "1", "ZZZ": "1"}, None)
-    assert caught.value.details == ("LEVLE: did you mean LEVEL?", "ZZZ: declare it under [variables]")
+    assert caught.value.details == ("LEVLE: did you mean LEVEL?", 'ZZZ: declare it: [variables] ZZZ = "1"')
+
+
+def test_a_mistyped_variable_of_the_environment_is_refused() -> None:
+    known = {"PYTHON_VERSION", "CUDA_VERSION"}
+    check_environment(
+        {"BAKERY_CUDA_VERSION": "1", "BAKERY_ONLY": "a", "BAKERY_CACHE_EXPIRE_AFTER": "1", "HOME": "/"}, known
+    )
+    with pytest.raises(UsageError) as caught:
+        check_environment({"BAKERY_MAX_PARALEL": "2", "BAKERY_CUDA_VERSON": "1"}, known)
+    assert caught.value.details == (
+        "BAKERY_CUDA_VERSON: did you mean BAKERY_CUDA_VERSION?",
+        "BAKERY_MAX_PARALEL: did you mean BAKERY_MAX_PARALLEL?",
+    )
 
 
 @pytest.mark.parametrize(
