@@ -132,7 +132,7 @@ class BakeOptions(TypedDict, total=False):
 
     Attributes:
         groups: any of ``wheel``, ``test``, ``dev``, ``full``; ``wheel`` by default.
-        only: globs that select cells; all cells if empty.
+        only: globs that select cells, all of them if empty; ``!GLOB`` leaves cells out.
         output: the folder for wheels; None for the recipe's.
         ca_bundle: CA certificates (PEM) for build steps; by default those that the environment names.
         allow: as ``--allow``.

@@ -36,6 +36,7 @@ class BakeArguments:
     recipe: options.Recipes = None
     set_: options.Sets = None
     only: options.Only = None
+    skip: options.Skip = None
     output: options.Output = None
     no_cache: options.NoCache = False
     pull: Annotated[bool, typer.Option("--pull", help="Ask the registry for newer base images.")] = False
@@ -143,7 +144,7 @@ class BakeArguments:
         selection = next((name for name, is_set in chosen.items() if is_set), CellSelection.CHANGED)
         return Options(
             groups=groups,
-            only=tuple(self.only or ()),
+            only=options.globs(self.only, self.skip),
             output=self.output,
             no_cache=self.no_cache,
             pull=self.pull,

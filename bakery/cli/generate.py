@@ -90,6 +90,7 @@ def lock(
     recipe: options.Recipes = None,
     set_: options.Sets = None,
     only: options.Only = None,
+    skip: options.Skip = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; print a diff and fail if the lock file would change.")
     ] = False,
@@ -120,7 +121,9 @@ def lock(
 
     loaded = plans(recipe, set_, bake=True)
     engine = open_engine(ca_bundle, engine_up=engine_up)
-    chosen = Options(groups=(), only=tuple(only or ()), no_cache=no_cache, builder=builder, allow=tuple(allow or ()))
+    chosen = Options(
+        groups=(), only=options.globs(only, skip), no_cache=no_cache, builder=builder, allow=tuple(allow or ())
+    )
     drifts: list[str] = []
     for root, plan in loaded:
         result = lock_plan(root, plan, chosen, engine, progress_display(progress), tuple(upgrade or ()))

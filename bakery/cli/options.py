@@ -83,6 +83,16 @@ Only = Annotated[
         autocompletion=completion.cells,
     ),
 ]
+Skip = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--skip",
+        help="Leave out the cells that a glob matches. May be repeated.",
+        metavar="GLOB",
+        envvar="BAKERY_SKIP",
+        autocompletion=completion.cells,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     Path | None,
@@ -158,3 +168,8 @@ EngineUp = Annotated[
     ),
 ]
 Wheels = Annotated[list[Path], typer.Argument(help="Wheels, and folders of wheels.", metavar="WHEEL|DIR…")]
+
+
+def globs(only: list[str] | None, skip: list[str] | None) -> tuple[str, ...]:
+    """Return the globs of ``--only`` and ``--skip``, as `bakery.plan.cells.selects` has them."""
+    return (*(only or ()), *(f"!{glob}" for glob in skip or ()))

@@ -26,6 +26,7 @@ def plan(
     recipe: options.Recipes = None,
     set_: options.Sets = None,
     only: options.Only = None,
+    skip: options.Skip = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show every value and where it comes from.")] = False,
     size: Annotated[
         bool,
@@ -61,7 +62,7 @@ def plan(
     """
     from bakery.cli.tables import plan as report
 
-    patterns = tuple(only or ())
+    patterns = options.globs(only, skip)
     selected, skipped = narrow(plans(recipe, set_, shows=True), recipe, set_, patterns, shard, since)
     chosen = [item for _, item in selected]
     if github_matrix:

@@ -53,6 +53,7 @@ def verify(
     recipe: options.Recipes = None,
     set_: options.Sets = None,
     only: options.Only = None,
+    skip: options.Skip = None,
     gpu: Annotated[
         bool,
         typer.Option("--require-gpu-test", help="Demand a record of `gpu-test` for wheels of recipes with test.gpu."),
@@ -76,7 +77,7 @@ def verify(
     from bakery.release.verify import verify as check
 
     files = _wheel_files(wheels)
-    selected = [plan.filter_by_pattern(tuple(only or ())) for _, plan in plans(recipe, set_)]
+    selected = [plan.filter_by_pattern(options.globs(only, skip)) for _, plan in plans(recipe, set_)]
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
     release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bakery.core.image_names import parse
 from bakery.core.names import TARGET_KINDS, Kind, Phase
+
+
+def selects(globs: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether globs select what has these names: one matches, or there is none, and no ``!GLOB`` matches."""
+    globs, names = tuple(globs), tuple(names)
+    wanted = [glob for glob in globs if not glob.startswith("!")]
+    matching = [glob for glob in globs for name in names if fnmatch.fnmatchcase(name, glob.removeprefix("!"))]
+    return all(glob in wanted for glob in matching) and bool(matching or not wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from bakery.core.dockerignore import escaped
 from bakery.core.errors import UsageError
 from bakery.core.names import INGREDIENTS, TARGET_KINDS, WHEEL_PYTHON, Kind, with_derived
 from bakery.plan.build_facts import BuildFacts
-from bakery.plan.cells import Cell, Image, Target
+from bakery.plan.cells import Cell, Image, Target, selects
 from bakery.plan.dockerfile import Run, Stage
 from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
 from bakery.plan.values import Value, substitute
@@ -211,11 +211,11 @@ class Plan:
 
         def is_selected(target: Target) -> bool:
             cells = cells_by_builder[target.cell.id] if target.kind is Kind.WHEEL else [target.cell]
-            return not only or _matches(only, target.kind, cells)
+            return any(selects(only, _names(cell, target.kind)) for cell in cells)
 
         targets = tuple(target for target in self.targets() if target.kind in kinds and is_selected(target))
         if not targets:
-            others = [cell for cell in self.cibuildwheel_cells if _matches(only, Kind.WHEEL, [cell])]
+            others = [cell for cell in self.cibuildwheel_cells if selects(only, _names(cell, Kind.WHEEL))]
             if others:
                 systems = " and ".join(dict.fromkeys(cell.platform.partition("/")[0] for cell in others))
                 raise UsageError(
@@ -262,7 +262,7 @@ class Plan:
 
     def matches(self, only: tuple[str, ...]) -> bool:
         """Whether one of the globs ``only`` matches a cell or its target; true without globs."""
-        return not only or any(_matches(only, kind, list(self.cells)) for kind in Kind)
+        return not only or any(selects(only, _names(cell, kind)) for cell in self.cells for kind in Kind)
 
     def filter_by_pattern(self, only: tuple[str, ...]) -> Plan:
         """Return the plan with the cells of the targets that the globs ``only`` match; all of them without globs.
@@ -305,6 +305,5 @@ def ignored_output(output: str, source: str) -> tuple[str, ...]:
     return (escaped(path),)
 
 
-def _matches(globs: tuple[str, ...], kind: Kind, cells: list[Cell]) -> bool:
-    names = [name for cell in cells for name in (cell.id, f"{kind.value}-{cell.id}")]
-    return any(fnmatch.fnmatchcase(name, glob) for name in names for glob in globs)
+def _names(cell: Cell, kind: Kind) -> tuple[str, str]:
+    return cell.id, f"{kind.value}-{cell.id}"

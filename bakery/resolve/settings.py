@@ -194,7 +194,7 @@ def _given(environ: Mapping[str, str], sets: Mapping[str, str]) -> dict[str, tup
 
 
 def check_environment(environ: Mapping[str, str], names: set[str]) -> None:
-    """Raise UsageError for variables such as ``BAKERY_MAX_PARALEL``: a name that is close to one of Bakery's or a recipe's.
+    """Raise UsageError for mistyped variables, such as ``MAX_PARALEL`` after the prefix: their names are close to known ones.
 
     Others are left alone: posit-bakery's variables have the same prefix.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from bakery.core.names import SYSTEMS, Kind
 from bakery.core.text import count
-from bakery.plan.cells import Cell
+from bakery.plan.cells import Cell, selects
 from bakery.plan.model import VERSION, Plan
 from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.facts import runners
@@ -108,7 +107,7 @@ def selected(plan: Plan, only: tuple[str, ...]) -> tuple[Cell, ...]:
         return (*plan.cells, *plan.cibuildwheel_cells)
 
     def matches(cell: Cell) -> bool:
-        return any(fnmatch.fnmatchcase(cell.id, glob) for glob in only)
+        return selects(only, (cell.id,))
 
     others = tuple(filter(matches, plan.cibuildwheel_cells))
     if others and not any(map(matches, plan.cells)):

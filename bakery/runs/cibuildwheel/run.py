@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import shlex
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from bakery.core.inside import Inside
 from bakery.core.names import IDENTIFIERS, Kind
 from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
 from bakery.engine import package_index
-from bakery.plan.cells import Cell
+from bakery.plan.cells import Cell, selects
 from bakery.plan.model import Plan
 from bakery.runs.cell_tasks import CellTask
 from bakery.runs.cibuildwheel import process
@@ -53,7 +52,7 @@ class Host:
 def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ...]:
     """Return the selected cells of a system, and those that build their wheels. Raises UsageError for none."""
     cells = plan.for_system(system).cells
-    selected = [cell for cell in cells if not only or any(_matches(cell, glob) for glob in only)]
+    selected = [cell for cell in cells if selects(only, (cell.id, *(f"{kind.value}-{cell.id}" for kind in Kind)))]
     if not selected:
         platforms = ", ".join(dict.fromkeys(cell.platform for cell in (*plan.cells, *plan.cibuildwheel_cells)))
         what = f"no cell of {system} matches {', '.join(only)}" if cells else f"the recipe has no platform of {system}"
@@ -62,11 +61,6 @@ def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ..
         raise UsageError(f"recipe {plan.recipe}: {what}", hint=f"cells: {ids}" if cells else platforms_hint)
     builders = {cell.built_by for cell in selected}
     return tuple(cell for cell in cells if cell in selected or cell.id in builders)
-
-
-def _matches(cell: Cell, glob: str) -> bool:
-    names = (cell.id, *(f"{kind.value}-{cell.id}" for kind in Kind))
-    return any(fnmatch.fnmatchcase(name, glob) for name in names)
 
 
 def check_buildable(plan: Plan) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from bakery.cli.app import app
 from bakery.cli.recipes import cell_named, resolved
 from bakery.core.errors import UsageError
+from bakery.plan.cells import selects
 
 RECIPE = 'name = "{}"\nplatforms = ["linux/amd64", "macos/arm64"]\n[matrix]\npython = ["3.12"]\n[builder]\nbase = "manylinux_2_28"\n'
 
@@ -32,3 +36,31 @@ def test_a_cell_that_is_not_there(tmp_path: Path, name: str, said: str, hint: st
     assert hint in caught.value.hint
     root, plan, cell = cell_named("cp312", plans[1:])
     assert (root, plan.recipe, cell.id) == (tmp_path, "b", "cp312")
+
+
+@pytest.mark.parametrize(
+    ("globs", "chosen"),
+    [
+        ([], ["cp311", "cp312", "cp313t"]),
+        (["cp31[12]"], ["cp311", "cp312"]),
+        (["!cp312"], ["cp311", "cp313t"]),
+        (["cp31*", "!*t"], ["cp311", "cp312"]),
+        (["wheel-cp311", "!test-*"], ["cp311"]),
+        (["!*"], []),
+    ],
+)
+def test_globs_select_cells_and_leave_some_out(globs: list[str], chosen: list[str]) -> None:
+    assert [name for name in ("cp311", "cp312", "cp313t") if selects(globs, (name, f"wheel-{name}"))] == chosen
+
+
+def test_cells_are_left_out_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bakery.toml").write_text('name = "demo"\n[matrix]\npython = ["3.11", "3.13"]\n')
+    monkeypatch.chdir(tmp_path)
+
+    def cells(*words: str) -> list[str]:
+        (plan,) = json.loads(CliRunner().invoke(app, ["plan", "--json", *words]).stdout)["recipes"]
+        return [cell["id"] for cell in plan["cells"]]
+
+    assert cells() == ["cp311", "cp313"]
+    assert cells("--skip", "*13") == ["cp311"]
+    assert cells("--only", "cp*", "--skip", "cp311") == ["cp313"]
