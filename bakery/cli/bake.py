@@ -87,6 +87,12 @@ class BakeArguments:
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Bake cells that are up to date, too.")] = False
     failed: Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")] = False
     progress: options.Progress = "auto"
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print all that compilers and tests print: --progress verbose.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the wheels, warnings and errors only: --progress quiet.")
+    ] = False
     json_: Annotated[
         bool, typer.Option("--json", help="Print the report of the run as JSON, in place of its table and the wheels.")
     ] = False
@@ -177,7 +183,10 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
             f"{' and '.join(given)} exclude each other",
             hint="--rebuild bakes all cells, --resume those that are not finished, including failed ones",
         )
-    if arguments.json_ and arguments.progress == "rawjson":
+    if arguments.verbose and arguments.quiet:
+        raise UsageError("--verbose and --quiet exclude each other", hint="use one of them")
+    progress = "verbose" if arguments.verbose else "quiet" if arguments.quiet else arguments.progress
+    if arguments.json_ and progress == "rawjson":
         raise UsageError("--json and --progress rawjson both print to standard output", hint="use one of them")
     chosen = arguments.options(groups)
     WAITING.deadline = chosen.deadline
@@ -213,7 +222,7 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
     run(
         selected,
         chosen,
-        arguments.progress,
+        progress,
         arguments.ca_bundle,
         known=known,
         system=cells_of,

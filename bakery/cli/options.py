@@ -156,7 +156,7 @@ Progress = Annotated[
     str,
     typer.Option(
         "--progress",
-        help="How to show progress: auto, tty, plain, rawjson or quiet.",
+        help="How to show progress: auto, tty, plain, verbose, rawjson or quiet.",
         envvar="BAKERY_PROGRESS",
         metavar="MODE",
     ),

@@ -17,7 +17,7 @@ from rich.text import Text
 from bakery.core.durations import about, duration
 from bakery.core.errors import UsageError
 from bakery.runs.buildx.board import Board, CellProgress, Listener
-from bakery.runs.buildx.progress import Event, Step, StepFinished, TextLine
+from bakery.runs.buildx.progress import Event, LogLines, Step, StepFinished, TextLine
 from wheel_audit.terminal import SafeConsole, write_command, write_json
 
 REDRAWS_PER_S = 8
@@ -207,12 +207,22 @@ class PlainDisplay(Listener):
 
     Args:
         folds: GitHub shows the lines folded.
+        streams: it prints all that the steps print, too.
     """
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic, *, folds: bool = False) -> None:
+    def __init__(
+        self,
+        console: Console,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        folds: bool = False,
+        streams: bool = False,
+    ) -> None:
         self._console = console
         self._clock = clock
         self._folds = folds
+        self._streams = streams
+        self._streamed: dict[str, tuple[str, str]] = {}
         self._board = Board({})
         self._spoke_at = clock()
         self._width = 0
@@ -232,6 +242,8 @@ class PlainDisplay(Listener):
     def line(self, raw: bytes, events: Sequence[Event], cell: str = "") -> None:
         """Show the steps and the targets that ended."""
         for event in events:
+            if isinstance(event, LogLines) and self._streams:
+                self._stream(event, cell)
             if isinstance(event, StepFinished) and not self._is_repeated(event):
                 if event.error:
                     self._say(self._board.cell_of(event.targets[0]), event.work, f"FAILED  {duration(event.seconds)}")
@@ -257,6 +269,13 @@ class PlainDisplay(Listener):
             self._say("", f"… and {len(running) - MOST_RUNNING} more")
         if not running:
             self._say("", "waiting for the engine")
+
+    def _stream(self, event: LogLines, cell: str) -> None:
+        """Print what a step printed, once: parallel bakes and several targets share steps."""
+        place = (cell, event.targets[0])
+        if self._streamed.setdefault(event.digest, place) == place:
+            for text in event.lines:
+                self._say(self._board.cell_of(event.targets[0]), text)
 
     def _say_results(self) -> None:
         for state in self._board.targets.values():
@@ -313,11 +332,11 @@ def choose(mode: str, console: SafeConsole, environ: Mapping[str, str]) -> Liste
             return LiveDisplay(console) if live else PlainDisplay(console, folds=folds)
         case "tty":
             return LiveDisplay(console)
-        case "plain":
-            return PlainDisplay(console, folds=folds)
+        case "plain" | "verbose":
+            return PlainDisplay(console, folds=folds, streams=mode == "verbose")
         case "rawjson":
             return RawDisplay(console)
         case "quiet":
             return Listener()
         case _:
-            raise UsageError(f"unknown progress {mode!r}", hint="one of auto, tty, plain, rawjson, quiet")
+            raise UsageError(f"unknown progress {mode!r}", hint="one of auto, tty, plain, verbose, rawjson, quiet")

@@ -70,6 +70,7 @@ class LogLines:
     targets: tuple[str, ...]
     title: str
     lines: tuple[str, ...]
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +327,7 @@ class Progress:
         step.targets[name] = None
         if step.label.role is Role.STEP:
             self.targets[name].steps[digest] = step
-        return [LogLines((name,), step.label.title, tuple(step.output.tail))] if step.output.tail else []
+        return [LogLines((name,), step.label.title, tuple(step.output.tail), step.digest)] if step.output.tail else []
 
     def _update(self, step: Step, vertex: rawjson.Vertex) -> None:
         if vertex.started is None:
@@ -390,4 +391,6 @@ class Progress:
 
 
 def _lines(step: Step, lines: Sequence[str]) -> list[Event]:
-    return [LogLines(tuple(step.targets), step.label.title, tuple(lines))] if lines and step.targets else []
+    return (
+        [LogLines(tuple(step.targets), step.label.title, tuple(lines), step.digest)] if lines and step.targets else []
+    )

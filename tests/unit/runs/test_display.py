@@ -252,6 +252,27 @@ def test_choice(mode: str, terminal: bool, environ: dict[str, str], kind: type) 
     assert type(choose(mode, made, environ)) is kind
 
 
+def test_verbose_prints_what_steps_print_once() -> None:
+    clock = Clock()
+    made, file = console()
+    bakes = {name: Progress((f"wheel-{name}",), clock) for name in ("a", "b")}
+    display, shown = PlainDisplay(made, clock, streams=True), Board(cells("wheel-a", "wheel-b"))
+    for progress in bakes.values():
+        shown.adopt(progress)
+    display.start(shown)
+    began = b'{"vertexes":[{"digest":"1","name":"[wheel-%s compile 1/1] RUN make","started":"2026-11-20T21:47:44Z"}]}'
+    output = status(logs=[{"vertex": "1", "stream": 1, "data": base64.b64encode(b"[13/48] gcc\nnote: x\n").decode()}])
+    for name, progress in bakes.items():
+        for line in (began % name.encode(), output):
+            display.line(line, progress.feed(line), name)
+    assert [line.split("  ", 1)[1].strip() for line in file.getvalue().splitlines()] == ["[13/48] gcc", "note: x"]
+    quiet, file = console()
+    replay("fresh", PlainDisplay(quiet, clock), clock)
+    told, streamed = console()
+    replay("fresh", PlainDisplay(told, clock, streams=True), clock)
+    assert len(streamed.getvalue()) > len(file.getvalue())
+
+
 def test_a_log_with_colours_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     made = SafeConsole(file=io.StringIO())

@@ -129,8 +129,10 @@ def test_target_that_joins_late_gets_the_log() -> None:
     progress = Progress(("a", "b"))
     progress.feed(status(vertexes=[vertex("1", "[a base 1/2] RUN x", started=STARTED)], logs=[log("1", b"early\n")]))
     events = progress.feed(status(vertexes=[vertex("1", "[b base 1/2] RUN x", started=STARTED)]))
-    assert events == [LogLines(("b",), "[base 1/2] RUN x", ("early",))]
-    assert progress.feed(status(logs=[log("1", b"late\n")])) == [LogLines(("a", "b"), "[base 1/2] RUN x", ("late",))]
+    assert events == [LogLines(("b",), "[base 1/2] RUN x", ("early",), "1")]
+    assert progress.feed(status(logs=[log("1", b"late\n")])) == [
+        LogLines(("a", "b"), "[base 1/2] RUN x", ("late",), "1")
+    ]
 
 
 def test_step_that_begins_again() -> None:
@@ -321,7 +323,7 @@ def test_what_is_baked_beside_tells_nothing_of_its_own() -> None:
     named = {**shared, "name": "[wheel-a requirements 1/2] RUN y"}
     events = progress.feed(status(vertexes=[named]))
     assert events == [
-        LogLines(("wheel-a",), "[requirements 1/2] RUN y", ("early",)),
+        LogLines(("wheel-a",), "[requirements 1/2] RUN y", ("early",), "2"),
         StepStarted(("wheel-a",), "[requirements 1/2] RUN y", "2", "resolve build requirements"),
     ]
     assert list(progress.targets) == ["wheel-a"]
