@@ -88,15 +88,28 @@ def _load(name: str, entry: Entry) -> Any:
     return get_command(alone)
 
 
+_INSTEAD = {
+    "--python": "cells are selected by their names: --only 'cp311*'",
+    "--build": "cells are selected by their names: --only 'cp311*'",
+    "--platform": "one platform of the recipe: --set '*.platform=linux/arm64'; or select cells: --only '*aarch64'",
+    "--archs": "cells are selected by their names: --only '*aarch64'",
+    "--output-dir": "the output folder is --output",
+    "-C": "it stands before the command: wheel-bakery -C DIR wheel",
+}
+"""Options of other tools, and in the wrong place → what to write."""
+
+
 @contextmanager
 def _clean_errors() -> Iterator[None]:
     """Escape what typer prints of a wrong command line: names of files come from globs."""
-    from typer._click.exceptions import ClickException
+    from typer._click.exceptions import ClickException, NoSuchOption
 
     try:
         yield
     except ClickException as error:
         error.message = printable(error.message)
+        if isinstance(error, NoSuchOption) and (instead := _INSTEAD.get(error.option_name)):
+            error.message, error.possibilities = f"{error.message}; {instead}", None
         raise
 
 
