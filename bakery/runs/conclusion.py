@@ -9,7 +9,6 @@ from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFail
 from bakery.core.names import Kind
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
-from bakery.plan.values import Json
 from bakery.runs.buildx.bake_outcome import TargetOutcome
 from bakery.runs.buildx.failures import BakeFailure, advice, same_cause
 from bakery.runs.cell_tasks import CellState
@@ -74,21 +73,6 @@ def refused(root: Path, plan: Plan, options: Options, error: BakeryError) -> Run
     )
     output = options.output or root / plan.output
     return RunReport(plan.recipe, rows, output, root, 0.0, (CellFailure(plan.recipe, error),))
-
-
-def failure_json(failure: CellFailure) -> dict[str, Json]:
-    """Return a failure as JSON."""
-    error = failure.error
-    first = error.outcome.failures[0] if isinstance(error, BakeFailure) else None
-    return {
-        "cell": failure.cell,
-        "message": error.message,
-        "details": list(error.details),
-        "hint": advice(error) or error.hint,
-        "log": str(first.log or "") if first else "",
-        "stage": first.stage if first else "",
-        "step": first.index if first else "",
-    }
 
 
 _LINES = 20

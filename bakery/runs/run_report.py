@@ -136,7 +136,7 @@ class RunReport:
         """Return the report as JSON."""
         if self.failures:
             # Slow to import, and needed after failures only.
-            from bakery.runs.conclusion import failure_json
+            from bakery.runs.buildx.failures import error_json
         return {
             "version": VERSION,
             "recipe": self.recipe,
@@ -148,7 +148,7 @@ class RunReport:
             "printed_secrets": list(self.printed),
             "warnings": list(self.warnings),
             "replaced": dict(self.replaced),
-            "failures": [failure_json(failure) for failure in self.failures],
+            "failures": [{"cell": failure.cell, **error_json(failure.error)} for failure in self.failures],
             "targets": [_row(target) for target in self.targets],
         }
 

@@ -17,6 +17,7 @@ from importlib.resources import files
 from pydantic import TypeAdapter
 
 from bakery.core.errors import BakeError, BakeryError
+from bakery.plan.values import Json
 from bakery.runs.buildx import missing
 from bakery.runs.buildx.bake_outcome import LATE, BakeOutcome, Failure
 
@@ -226,3 +227,16 @@ class BakeFailure(BakeError):
 def advice(error: BakeryError) -> str:
     """Return what is known to help against a failed step; empty for other errors."""
     return error.outcome.failures[0].hint if isinstance(error, BakeFailure) else ""
+
+
+def error_json(error: BakeryError) -> dict[str, Json]:
+    """Return the error of a cell for a report in JSON."""
+    first = error.outcome.failures[0] if isinstance(error, BakeFailure) else None
+    return {
+        "message": error.message,
+        "details": list(error.details),
+        "hint": advice(error) or error.hint,
+        "log": str(first.log or "") if first else "",
+        "stage": first.stage if first else "",
+        "step": first.index if first else "",
+    }
