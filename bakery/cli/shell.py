@@ -45,6 +45,8 @@ def shell(
     from bakery.runs.run_options import Options
     from bakery.runs.step_shell import command_at, open_shell, stage_named, stages
 
+    if sys.platform == "win32":
+        raise UsageError("a shell needs a terminal of Linux or macOS", hint="run it in WSL")
     plans = resolved(recipe, set_, Path.cwd(), dated=True)
     root, plan, chosen = cell_named(cell, plans)
     failed, step = failed_step(state_folder(root, os.environ), plan.recipe, cell)
