@@ -22,6 +22,7 @@ from runs import make_run
 from bakery.cli.tables.profile import document, render
 from bakery.core.errors import BakeryError
 from bakery.core.inside import Inside, remove_tree
+from bakery.plan.build_facts import JobLimits
 from bakery.runs import kept_logs, report_page
 from bakery.runs.cell_profile import advice, beside, find, summary, trace
 from bakery.runs.compiler_cache import _members, _objects
@@ -253,7 +254,7 @@ def read_run(folder: Path, data: bytes) -> str:
     with refusals():
         times, where, older = find(folder / "state", "demo", "cp311")
         used = summary(times)
-        helps = advice(times, used, beside(where, times))
+        helps = advice(times, used, beside(where, times), JobLimits())
         json.dumps([trace(times), document(times, used, helps, where.name, cached_since=older)])
         Console(file=io.StringIO(), width=100).print(render(times, used, helps, 10))
         return "right" if shown else "page"
