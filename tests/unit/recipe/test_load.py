@@ -60,6 +60,7 @@ class TestFinding:
         (item,) = load.load(None, tmp_path)
         assert item.positions == {"name": 4}
 
+    @pytest.mark.parametrize("reference", ["sub", "sub/", "./sub", "sub/bakery.toml", "{}/sub"])
     def test_paths(self, tmp_path: Path, reference: str) -> None:
         write(tmp_path / "sub/bakery.toml", 'name = "a"\n')
         (item,) = load.load(reference.format(tmp_path), tmp_path)
