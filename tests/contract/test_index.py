@@ -25,7 +25,7 @@ from bakery.engine.package_index import REMEMBER_S, Index
 from bakery.plan.cells import Need
 
 Golden = Callable[[Path, str], None]
-DATA = Path(__file__).parents[2] / "data" / "index"
+DATA = Path(__file__).parents[1] / "data" / "index"
 PLACE = Index("https://index.test/simple", {})
 JSON = "application/vnd.pypi.simple.v1+json"
 
