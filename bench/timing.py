@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -39,21 +40,23 @@ def seconds(call: Call, limit_s: float | None = None) -> float | None:
     # Python keeps what it compiled, as it does wherever nobody says otherwise.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
-    try:
-        done = subprocess.run(
-            call.argv,
-            cwd=call.cwd,
-            env={**inherited, **call.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            check=False,
-            timeout=limit_s,
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    if done.returncode:
-        sys.exit(f"{' '.join(call.argv[:6])} …: exit code {done.returncode}\n{done.stderr.decode()[-2000:]}")
+    with subprocess.Popen(
+        call.argv,
+        cwd=call.cwd,
+        env={**inherited, **call.environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, said = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            # docker's plugins are processes of their own.
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+    if process.returncode:
+        sys.exit(f"{' '.join(call.argv[:6])} …: exit code {process.returncode}\n{said.decode()[-2000:]}")
     return time.perf_counter() - began
 
 
