@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -59,7 +60,9 @@ def run_shell(argv: Sequence[str], cwd: Path, environment: CleanEnvironment, mar
             pass
         finally:
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-            process.terminate()
+            if process.poll() is None:
+                # docker's plugins are processes of their own, and may ignore SIGTERM.
+                os.killpg(process.pid, signal.SIGKILL)
             os.close(parent)
     return None
 
