@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=PlainGroup,
-    help="Manage builders with several nodes: [builders.NAME] in bakery.toml, or [tool.bakery.builders.NAME] in "
+    help="Manage builders with several nodes: [builders.NAME] in bakery.toml, or [tool.wheel-bakery.builders.NAME] in "
     "pyproject.toml. To bake on one, use --builder NAME.",
     no_args_is_help=True,
     add_completion=False,

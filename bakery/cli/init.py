@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder of the project.", metavar="DIR")] = Path(),
     pyproject: Annotated[
-        bool, typer.Option("--pyproject", help="Write [tool.bakery] of pyproject.toml instead of bakery.toml.")
+        bool, typer.Option("--pyproject", help="Write [tool.wheel-bakery] of pyproject.toml instead of bakery.toml.")
     ] = False,
     base: Annotated[
         str | None,

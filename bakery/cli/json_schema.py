@@ -57,7 +57,7 @@ def _added() -> dict[str, Mapping[str, object]]:
 def schema(name: str) -> Mapping[str, object]:
     """Return the JSON schema (draft 2020-12) of a file: one of `names`.
 
-    ``pyproject`` is that of a pyproject.toml, whose table ``[tool.bakery]`` is a recipe. Raises UsageError for another name.
+    ``pyproject`` is that of a pyproject.toml, whose table ``[tool.wheel-bakery]`` is a recipe. Raises UsageError for another name.
     """
     if name == "recipe":
         return _recipe_schema()
@@ -108,5 +108,5 @@ def _pyproject_schema() -> dict[str, object]:
     tables = recipe.pop("$defs")
     recipe.pop("$schema")
     # The rest of the file belongs to other tools.
-    tool = {"type": "object", "properties": {"bakery": recipe}}
+    tool = {"type": "object", "properties": {"wheel-bakery": recipe}}
     return {"$schema": _DIALECT, "type": "object", "properties": {"tool": tool}, "$defs": tables}

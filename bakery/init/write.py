@@ -95,7 +95,7 @@ def recipe_text(draft: Draft, prefix: str = "") -> str:
     """Return the text of a recipe; a draft that is too long loses optional keys, which it then lists.
 
     Args:
-        prefix: what stands before the name of each table, such as ``tool.bakery``.
+        prefix: what stands before the name of each table, such as ``tool.wheel-bakery``.
     """
     title = f"# Written by `wheel-bakery init`: {draft.title}"[:_WIDTH]
     while True:
@@ -168,7 +168,7 @@ class Target:
 
     def text(self, draft: Draft) -> str:
         """Return the text to write."""
-        return recipe_text(draft, "" if self.before is None else "tool.bakery")
+        return recipe_text(draft, "" if self.before is None else "tool.wheel-bakery")
 
     def whole(self, text: str) -> str:
         """Return the content of the file once ``text`` is written."""
@@ -214,7 +214,7 @@ def find_target(tree: Tree, *, pyproject: bool) -> Target:
     if exists(tree.root / FILE):
         raise _already(FILE)
     data = read_toml(tree, PYPROJECT)
-    if data and data.get("tool", "bakery") is not None:
+    if data and data.get("tool", "wheel-bakery") is not None:
         raise _already(PYPROJECT)
     if not pyproject:
         return Target(tree.root / FILE)
@@ -225,5 +225,5 @@ def find_target(tree: Tree, *, pyproject: bool) -> Target:
 
 
 def _already(name: str) -> OutputError:
-    what = "pyproject.toml has [tool.bakery] already" if name == PYPROJECT else f"{name} exists already"
+    what = "pyproject.toml has [tool.wheel-bakery] already" if name == PYPROJECT else f"{name} exists already"
     return OutputError(what, hint="change it, or remove it first; `wheel-bakery check` finds its problems")

@@ -14,7 +14,12 @@ from bakery.recipe.toml_positions import line_of
 
 FILE = "bakery.toml"
 PYPROJECT = "pyproject.toml"
-_TABLE = ("tool", "bakery")
+_TABLE = ("tool", "wheel-bakery")
+"""In pyproject.toml. PEP 518: a tool's table has the name of its distribution."""
+
+_OLD_TABLE = ("tool", "bakery")
+"""The name before 0.1.0. On the package index, it is another project's."""
+
 _BESIDE = ("workspace", "builders")
 """Tables in the file of a recipe that are not part of it."""
 
@@ -108,11 +113,19 @@ def table_of(file: Path, shown: str, document: Document) -> RecipeFile | None:
     if file.name != PYPROJECT:
         return RecipeFile(file, shown, (), document.data, document)
     tool = document.data.get("tool")
-    if not isinstance(tool, dict) or "bakery" not in tool:
+    if not isinstance(tool, dict) or not tool.keys() & {"wheel-bakery", "bakery"}:
         return None
-    data = tool["bakery"]
+    if "wheel-bakery" not in tool:
+        old = tool["bakery"]
+        # The table of the other project has none of these.
+        if isinstance(old, dict) and old.keys() & {"builder", "wheel", "workspace", "builders"}:
+            where = line_of(document.lines, _OLD_TABLE)
+            what = "this table is not read: its name belongs to another project"
+            raise recipe_error(shown, [Problem(_OLD_TABLE, what, "rename it to [tool.wheel-bakery]", where)])
+        return None
+    data = tool["wheel-bakery"]
     if not isinstance(data, dict):
-        fix = "write [tool.bakery] and the recipe's keys below it"
+        fix = "write [tool.wheel-bakery] and the recipe's keys below it"
         problem = Problem(_TABLE, f"expected a table, found {describe(data, ())}", fix, line_of(document.lines, _TABLE))
         raise recipe_error(shown, [problem])
     return RecipeFile(file, shown, _TABLE, data, document)

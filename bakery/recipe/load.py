@@ -83,7 +83,7 @@ def load_text(text: str, file: Path) -> Loaded:
     """
     source = table_of(file, file.name, parse(text.encode(), file.name))
     if source is None:
-        raise _no_recipe(None, file.parent, f"{PYPROJECT} has no [tool.bakery] table")
+        raise _no_recipe(None, file.parent, f"{PYPROJECT} has no [tool.wheel-bakery] table")
     return _recipe(source, file.parent, ".")
 
 
@@ -123,7 +123,7 @@ def _load_path(reference: str, cwd: Path) -> tuple[Loaded, ...]:
         return _load_folder(path, cwd)
     source = open_table(path, cwd)
     if source is None:
-        raise _no_recipe(reference, cwd, "it has no [tool.bakery] table")
+        raise _no_recipe(reference, cwd, "it has no [tool.wheel-bakery] table")
     return _load_source(source, path.parent, cwd)
 
 
@@ -164,7 +164,7 @@ def _load_folder(folder: Path, cwd: Path) -> tuple[Loaded, ...]:
     source = find_table(folder, cwd)
     if source is None:
         has_pyproject = exists(folder / PYPROJECT)
-        reason = f"{PYPROJECT} has no [tool.bakery] table" if has_pyproject else "the folder has none"
+        reason = f"{PYPROJECT} has no [tool.wheel-bakery] table" if has_pyproject else "the folder has none"
         raise _no_recipe(None if folder == cwd else shown_path(folder, cwd), folder, reason)
     return _load_source(source, folder, cwd)
 
@@ -305,7 +305,7 @@ def _no_recipe(reference: str | None, where: Path, reason: str, workspace: list[
     named = f"no recipe '{shorten(reference)}'" if reference is not None else "no recipe here"
     recipe_names = [*(workspace or []), *shipped()]
     close = nearest(reference, recipe_names) if reference else None
-    details = [reason, f"looked in {shorten(str(where), 200)} for {FILE}, and for [tool.bakery] in {PYPROJECT}"]
+    details = [reason, f"looked in {shorten(str(where), 200)} for {FILE}, and for [tool.wheel-bakery] in {PYPROJECT}"]
     if workspace:
         details.append(f"recipes of the workspace: {', '.join(workspace)}")
     details.append(f"shipped recipes: {', '.join(shipped()) or 'none'}")

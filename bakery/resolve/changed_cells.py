@@ -143,7 +143,7 @@ def _uses(plan: Plan, change: Change, source: SourceManifest) -> tuple[list[str]
         elif not source.would_send(inside):
             unused.append(f"{name}: never in the build context")
         elif path.name == "pyproject.toml" and _has_same_project(path, change, name):
-            unused.append(f"{name}: only its [tool.bakery] changed")
+            unused.append(f"{name}: only its [tool.wheel-bakery] changed")
         else:
             used.append(name)
     return used, unused

@@ -59,8 +59,8 @@ _INTRO = """\
 A recipe describes how to build, test and name the wheels of one project. It is one of:
 
 - the file `bakery.toml`,
-- the table `[tool.bakery]` of `pyproject.toml`. There, the name of each table starts with `tool.bakery.`: `[builder]`
-  becomes `[tool.bakery.builder]`.
+- the table `[tool.wheel-bakery]` of `pyproject.toml`. There, the name of each table starts with `tool.wheel-bakery.`: `[builder]`
+  becomes `[tool.wheel-bakery.builder]`.
 
 Only `name` is required.
 

@@ -75,7 +75,7 @@ def test_pyproject_gets_a_table_at_its_end(tmp_path: Path, run: Run, ending: str
     run(root, "--pyproject")
     after = file.read_bytes()
     assert after.startswith(before)
-    assert b"[tool.bakery.matrix]" in after
+    assert b"[tool.wheel-bakery.matrix]" in after
     assert (b"\r\n" in after) == (ending == "\r\n")
     assert file.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in root.iterdir()) == sorted({name.split("/")[0] for name in SCIKIT_BUILD_CORE})
@@ -88,7 +88,7 @@ def test_pyproject_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "pyproject.toml"
     file.write_bytes(b"a = 2\n")
     with pytest.raises(OutputError, match="changed in the meantime"):
-        Target(file, b"a = 1\n").write("[tool.bakery]\n")
+        Target(file, b"a = 1\n").write("[tool.wheel-bakery]\n")
     assert content(tmp_path) == {"pyproject.toml": b"a = 2\n"}
 
 
@@ -102,7 +102,7 @@ def dangling_link(root: Path) -> None:
 
 def existing_table(root: Path) -> None:
     with (root / "pyproject.toml").open("a") as file:
-        file.write("\n[tool.bakery]\n")
+        file.write("\n[tool.wheel-bakery]\n")
 
 
 @pytest.mark.parametrize("option", [(), ("--pyproject",), ("--print",)])

@@ -79,8 +79,8 @@ def test_builders_stand_beside_a_recipe_in_either_file(place: Path) -> None:
     assert loaded.recipe.name == "x"
     other = place / "other"
     other.mkdir()
-    tables = PODS.replace("[builders", "[tool.bakery.builders")
-    (other / "pyproject.toml").write_text('[tool.bakery]\nname = "y"\n' + tables)
+    tables = PODS.replace("[builders", "[tool.wheel-bakery.builders")
+    (other / "pyproject.toml").write_text('[tool.wheel-bakery]\nname = "y"\n' + tables)
     assert [node.name for node in nodes_of("pods", other)] == ["arm-1", "arm-2"]
     assert load(None, other)[0].recipe.name == "y"
 

@@ -43,10 +43,12 @@ def test_optional_keys_go_first() -> None:
 
 
 def test_tables_of_pyproject_have_a_prefix() -> None:
-    text = recipe_text(draft("name", "builder.base"), prefix="tool.bakery")
-    assert tomllib.loads(text) == {"tool": {"bakery": {"name": "x", "builder": {"base": "x"}}}}
+    text = recipe_text(draft("name", "builder.base"), prefix="tool.wheel-bakery")
+    assert tomllib.loads(text) == {"tool": {"wheel-bakery": {"name": "x", "builder": {"base": "x"}}}}
     many = draft("name", *(f"builder.k{number}" for number in range(14)), "matrix.python", "wheel.abi3", "test.imports")
-    assert tomllib.loads(recipe_text(many, prefix="tool.bakery"))["tool"]["bakery"]["wheel"] == {"abi3": "x"}
+    assert tomllib.loads(recipe_text(many, prefix="tool.wheel-bakery"))["tool"]["wheel-bakery"]["wheel"] == {
+        "abi3": "x"
+    }
 
 
 def test_comments_are_one_line() -> None:

@@ -36,10 +36,11 @@ def details(error: pytest.ExceptionInfo[RecipeError]) -> str:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    write(tmp_path / "pyproject.toml", '[tool.bakery.workspace]\nrecipes = ["examples/cuda", "examples/cpp"]\n')
+    write(tmp_path / "pyproject.toml", '[tool.wheel-bakery.workspace]\nrecipes = ["examples/cuda", "examples/cpp"]\n')
     write(tmp_path / "examples/cuda/bakery.toml", 'name = "example-cuda"\n\n[matrix]\npython = ["3.11"]\n')
     write(
-        tmp_path / "examples/cpp/pyproject.toml", '[tool.bakery]\nname = "example-cpp"\nbuilder = { base = "debian" }\n'
+        tmp_path / "examples/cpp/pyproject.toml",
+        '[tool.wheel-bakery]\nname = "example-cpp"\nbuilder = { base = "debian" }\n',
     )
     return tmp_path
 
@@ -56,7 +57,7 @@ class TestFinding:
         assert item.positions == {"name": 1, "matrix": 2, "matrix.python": 3, "matrix.python[0]": 3}
 
     def test_pyproject_positions_are_those_of_the_table(self, tmp_path: Path) -> None:
-        write(tmp_path / "pyproject.toml", '[project]\nname = "x"\n[tool.bakery]\nname = "a"\n')
+        write(tmp_path / "pyproject.toml", '[project]\nname = "x"\n[tool.wheel-bakery]\nname = "a"\n')
         (item,) = load.load(None, tmp_path)
         assert item.positions == {"name": 4}
 
@@ -169,7 +170,7 @@ class TestWorkspace:
 
     def test_all_files_problems_at_once(self, workspace: Path) -> None:
         write(workspace / "examples/cuda/bakery.toml", "name = 1\n")
-        write(workspace / "examples/cpp/pyproject.toml", "[tool.bakery]\nname = 2\n")
+        write(workspace / "examples/cpp/pyproject.toml", "[tool.wheel-bakery]\nname = 2\n")
         with pytest.raises(RecipeError) as caught:
             load.load(None, workspace)
         assert caught.value.message == "problems in 2 recipes"
@@ -177,7 +178,7 @@ class TestWorkspace:
         assert "examples/cpp/pyproject.toml:2:" in details(caught)
 
     def test_own_recipe_goes_first(self, workspace: Path) -> None:
-        text = (workspace / "pyproject.toml").read_text().replace("[tool", '[tool.bakery]\nname = "root"\n[tool')
+        text = (workspace / "pyproject.toml").read_text().replace("[tool", '[tool.wheel-bakery]\nname = "root"\n[tool')
         write(workspace / "pyproject.toml", text)
         assert names_of(load.load(None, workspace)) == ["root", "example-cuda", "example-cpp"]
 
@@ -191,7 +192,7 @@ class TestWorkspace:
         outside = tmp_path_factory.mktemp("outside")
         write(outside / "bakery.toml", 'name = "outside"\n')
         (workspace / "examples/link").symlink_to(outside)
-        write(workspace / "pyproject.toml", '[tool.bakery.workspace]\nrecipes = ["examples/link"]\n')
+        write(workspace / "pyproject.toml", '[tool.wheel-bakery.workspace]\nrecipes = ["examples/link"]\n')
         with pytest.raises(RecipeError) as caught:
             load.load(None, workspace)
         assert "is outside the workspace" in details(caught)
@@ -513,11 +514,11 @@ def test_two_recipes_in_a_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bakery.toml").write_text('name = "one"\n')
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "one"\n')
     assert [item.recipe.name for item in load.load(None, tmp_path)] == ["one"]
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "one"\n[tool.bakery]\nname = "two"\n')
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "one"\n[tool.wheel-bakery]\nname = "two"\n')
     with pytest.raises(RecipeError) as caught:
         load.load(None, tmp_path)
     assert caught.value.details == (
-        "pyproject.toml:3: tool.bakery: bakery.toml beside this file has a recipe, too; only one of them is read",
+        "pyproject.toml:3: tool.wheel-bakery: bakery.toml beside this file has a recipe, too; only one of them is read",
         "    move what you need to bakery.toml, and remove this table",
     )
 

@@ -169,9 +169,9 @@ def test_pyproject_files_are_checked_in_their_table() -> None:
     check = jsonschema.Draft202012Validator(json_schema.schema("pyproject"))
     check.validate(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
     for text in VALID:
-        check.validate({"project": {"name": "a"}, "tool": {"bakery": tomllib.loads(text), "other": 1}})
+        check.validate({"project": {"name": "a"}, "tool": {"wheel-bakery": tomllib.loads(text), "other": 1}})
     for name in REFUSED:
-        assert not check.is_valid({"tool": {"bakery": tomllib.loads(BAD[name])}}), name
+        assert not check.is_valid({"tool": {"wheel-bakery": tomllib.loads(BAD[name])}}), name
 
 
 def test_every_key_is_described() -> None:
