@@ -80,7 +80,7 @@ def one_name(plans: Plans, options: Options) -> list[str]:
                     plan.audit.abi3,
                     plan.audit.py3,
                 )
-                key = (output, source, *tags, *name)
+                key = (output, source, plan.facts.subdirectory, *tags, *name)
                 owners.setdefault(key, {}).setdefault(plan.recipe, cell.id)
     shared = dict.fromkeys(tuple(cells) for cells in owners.values() if len(cells) > 1)
     fix = "tell them apart with wheel.naming, or give them other folders (output.directory)"

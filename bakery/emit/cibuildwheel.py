@@ -6,6 +6,7 @@ share are written once, others in overrides that select cells by their identifie
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -176,6 +177,12 @@ class _Options:
             return f"sh {self._folder}/install-packages {shlex.join(self._settings.system_packages)}"
         return self._settings.before_all[self._system]
 
+    @property
+    def _source(self) -> str:
+        """The top of the source, which files and commands of the recipe are relative to."""
+        up = posixpath.relpath(".", self._plan.facts.subdirectory)
+        return "{package}" if up == "." else f"{{package}}/{up}"
+
     def _before_build(self) -> list[str]:
         requirements = [self._quoted(self._of(value)) for value in self._settings.requirements]
         prepare = (
@@ -184,7 +191,7 @@ class _Options:
             else []
         )
         command = self._plan.facts.before_build if self._system == "linux" else ""
-        ours = [f"cd {{package}} && sh -ec {shlex.quote(command)}"] if command else []
+        ours = [f"cd {self._source} && sh -ec {shlex.quote(command)}"] if command else []
         return [*ours, *prepare, *(["python -m pip install wheel"] if _finishes(self._plan) else [])]
 
     def _repair(self) -> list[str]:
@@ -226,7 +233,7 @@ class _Options:
         smoke += [word for module in self._plan.facts.test_imports for word in ("--import", module)]
         command = self._of(self._settings.test_command[self._system]).strip()
         files = [self._quoted(item) for item in self._plan.facts.test_files] if command else []
-        take = ["python", f"{self._folder}/steps.py", "take", "{package}", *files]
+        take = ["python", f"{self._folder}/steps.py", "take", self._source, *files]
         return [
             *([" ".join(smoke)] if len(smoke) > 3 else []),
             *([" ".join(take)] if files else []),

@@ -41,7 +41,7 @@ def one_wheel(metadata: Metadata, meson: NativeBuild, cargo: Cargo | None) -> Fa
 def read_project(plan: Plan, source: SourceManifest) -> Project:
     """Return what rules need to know of the source of a plan, with its wheel for several Pythons; see `project.read_project`."""
     folder = plan.source_context.folder
-    shared = _read_one_wheel(source.folder / folder) if folder else None
+    shared = _read_one_wheel(source.folder / folder / plan.facts.subdirectory) if folder else None
     return project.read_project(plan, source, shared and (shared.text, str(shared.place)))
 
 

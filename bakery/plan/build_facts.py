@@ -56,6 +56,7 @@ class BuildFacts:
     """The facts about a build, with references to variables.
 
     Attributes:
+        subdirectory: the folder of the package inside the source; ``.`` for its top.
         requirements: the Python packages that the recipe and its framework require, for the builder and the native step.
         packages: the system packages that the recipe names.
         config_settings: options of the build backend.
@@ -72,6 +73,7 @@ class BuildFacts:
         written: what the recipe says of its packages, in its own words.
     """
 
+    subdirectory: str = "."
     requirements: tuple[Value, ...] = ()
     packages: tuple[str, ...] = ()
     config_settings: tuple[tuple[str, Value], ...] = ()

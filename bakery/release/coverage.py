@@ -59,7 +59,9 @@ def project_of(plan: Plan, root: Path) -> str:
     if plan.audit.name:
         return plan.audit.name
     try:
-        project = read(root / plan.cibuildwheel.package / PYPROJECT, PYPROJECT, root).data["project"]
+        project = read(root / plan.cibuildwheel.package / plan.facts.subdirectory / PYPROJECT, PYPROJECT, root).data[
+            "project"
+        ]
         return canonicalize_name(str(project["name"]))  # type: ignore[index]
     except (RecipeError, KeyError, TypeError):
         raise UsageError(

@@ -25,6 +25,7 @@ def build_facts(parts: Parts, stages: Sequence[Stage]) -> BuildFacts:
     commands = [item for step in steps if isinstance(step, Run) for item in step.commands if isinstance(item, Command)]
     programs = [(toolkit.majors, "nvcc" if toolkit.nvcc else "clang++") for toolkit in parts.toolkits]
     return BuildFacts(
+        subdirectory=recipe.source.subdirectory or ".",
         requirements=(*framework, *(word for table in tables if table for word in parse_all(table.requirements))),
         packages=tuple(name for table in tables if table for name in table.system_packages),
         config_settings=parse_table(recipe.wheel.config_settings),

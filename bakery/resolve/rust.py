@@ -33,7 +33,7 @@ def read_project(parts: Parts) -> tuple[Script, ...]:
     """Return the command that reads which Rust and which crates the source needs; none for a recipe without Rust."""
     rust = parts.recipe.builder.rust
     program = program_mounts.path("cargo_project.py")
-    return (Script(f"{_PYTHON} {program} /src {rust} {PROJECT}"),) if rust else ()
+    return (Script(f"{_PYTHON} {program} {parts.package} {rust} {PROJECT}"),) if rust else ()
 
 
 def below_builder(parts: Parts, lines: Lines) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -71,6 +72,11 @@ class Parts:
     def recipe(self) -> Recipe:
         """The recipe, with what the environment and the command line set."""
         return self.settings.recipe
+
+    @property
+    def package(self) -> str:
+        """The folder of the Python package in build steps, whose source is in /src."""
+        return posixpath.normpath(f"/src/{self.recipe.source.subdirectory or ''}")
 
     @property
     def crosses(self) -> bool:

@@ -185,7 +185,7 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
 def _project(parts: Parts) -> Stage:
     ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
     listing: tuple[Command | Script, ...] = (
-        Command(literals(program_mounts.path("requires.py"), "/src", REQUIRES, *ours)),
+        Command(literals(program_mounts.path("requires.py"), parts.package, REQUIRES, *ours)),
         *read_project(parts),
     )
     lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(RUN_LIST, "run", ours))
@@ -252,7 +252,7 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
     config = [(f"{key}=", *value) for key, value in parse_table(settings.recipe.wheel.config_settings)]
 
     def asking(turn: Turn) -> Run:
-        words = (*turn.words, *program, *literals("ask", "/src", VENV, _BACKEND), *config)
+        words = (*turn.words, *program, *literals("ask", parts.package, VENV, _BACKEND), *config)
         ask = Command(words, parse_table(settings.recipe.builder.environment))
         commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
         return Run(commands, (turn.source, *turn.mounts), Role.BACKEND, network=False)
@@ -302,7 +302,7 @@ def _compile(parts: Parts) -> tuple[Stage, ...]:
         options = [(f"-C{key}=", *value) for key, value in config]
     native_mounts, copy_native = native_inputs(parts)
     mounts = (*native_mounts, *crates_mounts(parts))
-    words = (*front, *options, literal("/src"))
+    words = (*front, *options, literal(parts.package))
     prepared = before_build(parts)
     environment = (_BUILD_FOLDER, *cargo_environment(parts))
     return asking_stages(

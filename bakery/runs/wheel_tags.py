@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -130,6 +131,6 @@ def _by_version(wheels: Iterable[Path]) -> Mapping[tuple[str, Version], list[Pat
 
 def _names(plan: Plan, project: str) -> tuple[str, ...]:
     """Return what the tags of a project may begin with: its name, that of the recipe, its folder, and what ``ci.tags`` has."""
-    folder = plan.source_context.folder.strip("./")
+    folder = posixpath.join(plan.source_context.folder, plan.facts.subdirectory).strip("./")
     prefixes = map(tag_prefix, plan.ci.tags) if plan.ci else ()
     return (project, plan.recipe, folder, PurePosixPath(folder).name, *prefixes)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import zipfile
 from pathlib import Path
 
 import pytest
-from command import bakery
+from command import bakery, shell
+from gitserver import served
 from projects import SOURCE, example, extension, pure
 
 pytestmark = pytest.mark.engine
+
+IDENTITY = {
+    **os.environ,
+    **{f"GIT_{who}_{what}": "test@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+}
 
 NASTY = """a 'b' "c" $d ${e:-f} `g` \\h ;|&<> #i %j {k} *? ~ é"""
 """A value that must reach the build as it is."""
@@ -50,6 +58,31 @@ def test_source_in_a_subfolder(tmp_path: Path) -> None:
     (folder / "python" / "pkg" / "bakery.toml").unlink()
     (folder / "bakery.toml").write_text('name = "tiny"\nsource = "python/pkg"\n[test]\nimports = ["tiny"]\n')
     assert len(bakery(folder, "full").wheels) == 1
+
+
+@pytest.mark.parametrize("kind", ["path", "git"])
+def test_a_package_whose_build_needs_the_folder_above_it(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "project"
+    source = '#include "../../common/number.h"\n' + SOURCE
+    (extension(folder / "pkg", "", source) / "bakery.toml").unlink()
+    for name, text in {"common/number.h": "#define NUMBER 42\n", "tests/data.txt": "here\n"}.items():
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(text)
+    test = '[test]\nimports = ["tiny"]\n'
+    with contextlib.ExitStack() as stack:
+        where = 'source = { path = ".", subdirectory = "pkg" }'
+        if kind == "git":
+            for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "one"]):
+                shell(IDENTITY, "git", *words, cwd=folder)
+            shell(IDENTITY, "git", "clone", "-q", "--bare", ".", str(tmp_path / "served" / "project.git"), cwd=folder)
+            url = stack.enter_context(served(tmp_path / "served"))
+            folder = tmp_path / "elsewhere"
+            folder.mkdir()
+            where = f'source = "git+{url}/project.git@main#subdirectory=pkg"'
+        else:
+            test += 'files = ["tests"]\ncommand = "test $(cat tests/data.txt) = here"\n'
+        (folder / "bakery.toml").write_text(f'name = "tiny"\n{where}\n{test}')
+        assert len(bakery(folder, "full").wheels) == 1
 
 
 @pytest.mark.proof

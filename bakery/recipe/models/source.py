@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from typing import Annotated, Any, ClassVar
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -25,6 +27,17 @@ GitRef = Annotated[
 
 _LONGEST_PATH = 4096
 _AS_IGNORED = "write it as in a .dockerignore, relative to the source's folder"
+
+
+def _folder(value: str, place: str, move: str) -> str:
+    if not value or value.startswith(("/", "~")) or "\\" in value or ".." in value.split("/"):
+        raise invalid(f"expected a folder inside the {place}, such as '.' or 'python/pkg'", move)
+    if len(value) > _LONGEST_PATH:
+        raise invalid(f"expected a path of at most {_LONGEST_PATH} characters")
+    if any(ord(c) < 32 for c in value):
+        raise invalid("expected a path without control characters", "remove the control characters")
+    return value
+
 
 _OF_A_FOLDER = frozenset(("ignore", "accept", "expected-size", "expected_size"))
 
@@ -59,6 +72,9 @@ class Source(Model):
     """The branch, tag or commit of ``git``. Required with ``git``, so that the recipe is unambiguous."""
     sdist: str | None = Field(default=None, examples=["ujson==5.12.0"])
     """``NAME==VERSION``: build from the source distribution of this release, from the configured package index."""
+    subdirectory: str | None = Field(default=None, examples=["compiler"])
+    """The folder of the Python package inside the source, where ``pyproject.toml`` or ``setup.py`` is, if its build needs
+    files beside that folder. The whole source is in ``/src``; paths of other keys and commands are relative to it."""
     ignore: IgnorePatterns = Field(default=(), examples=[["data", "**/*.bin", "!data/small.bin"]])
     """Files of ``path`` to leave out of the build context, as ``.dockerignore`` patterns relative to ``path``.
     Repositories (``.git``) and output folders are always left out. Results and caches are, too, unless an exception
@@ -78,25 +94,32 @@ class Source(Model):
         if value.startswith("sdist:"):
             return {"sdist": value.removeprefix("sdist:")}
         if value.startswith("git+"):
-            url, at, ref = value.removeprefix("git+").rpartition("@")
-            return {"git": url, "ref": ref} if at and "/" not in ref.rpartition("://")[0] else {"git": value[4:]}
+            # As pip writes it: git+URL@REF#subdirectory=FOLDER.
+            value, _, folder = value.removeprefix("git+").partition("#subdirectory=")
+            more = {"subdirectory": folder} if folder else {}
+            url, at, ref = value.rpartition("@")
+            has_ref = at and "/" not in ref.rpartition("://")[0]
+            return {"git": url, "ref": ref, **more} if has_ref else {"git": value, **more}
         return {"path": value}
 
     @field_validator("path")
     @classmethod
     def _inside(cls, value: str | None) -> str | None:
+        return (
+            value
+            if value is None
+            else _folder(value, "project", "move the source below the recipe's folder, or name a git URL")
+        )
+
+    @field_validator("subdirectory")
+    @classmethod
+    def _inside_source(cls, value: str | None) -> str | None:
         if value is None:
             return value
-        if not value or value.startswith(("/", "~")) or "\\" in value or ".." in value.split("/"):
-            raise invalid(
-                "expected a folder inside the project, such as '.' or 'python/pkg'",
-                "move the source below the recipe's folder, or name a git URL",
-            )
-        if len(value) > _LONGEST_PATH:
-            raise invalid(f"expected a path of at most {_LONGEST_PATH} characters")
-        if any(ord(c) < 32 for c in value):
-            raise invalid("expected a path without control characters", "remove the control characters")
-        return value
+        value = posixpath.normpath(_folder(value, "source", "name the folder as it is in the source"))
+        if not re.fullmatch(r"[A-Za-z0-9_.+@~/-]+", value):
+            raise invalid("expected a folder with letters, digits and _ . + @ ~ - only", "rename the folder")
+        return None if value == "." else value
 
     @field_validator("sdist")
     @classmethod

@@ -44,6 +44,7 @@ class Project:
 
     Attributes:
         folder: the source's folder in the build context; empty for a source that BuildKit fetches.
+        package: the package's folder in the build context.
         has_build_file: there is a pyproject.toml or a setup.py.
         missing_files: those of ``test.files`` that do not exist or are not sent.
         linked_files: those of ``test.files`` that a link leads to, with the link and what they lead to.
@@ -56,6 +57,7 @@ class Project:
     """
 
     folder: str = ""
+    package: str = ""
     has_build_file: bool = True
     missing_files: tuple[str, ...] = ()
     linked_files: tuple[tuple[str, str, str], ...] = ()
@@ -74,7 +76,8 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
     requirements = map(_text, plan.facts.test_requirements)
     used = {name: _PROGRAMS[name] for name in _called(command) if name in _PROGRAMS}
     folder = plan.source_context.folder
-    listed = _dependencies(root / folder, used) if folder else None
+    package = posixpath.join(folder, plan.facts.subdirectory) if folder else ""
+    listed = _dependencies(root / package, used) if folder else None
     names = {
         canonicalize_name(re.split(r"[^\w.-]", item.strip(), maxsplit=1)[0])
         for item in (*requirements, *(listed or ()))
@@ -85,12 +88,13 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
     if not folder:
         return Project(programs=lacking)
 
-    def is_sent(path: str) -> bool:
-        return posixpath.normpath(f"{folder}/{path}") in source.entries
+    def is_sent(path: str, inside: str = folder) -> bool:
+        return posixpath.normpath(f"{inside}/{path}") in source.entries
 
     return Project(
         folder=folder,
-        has_build_file=is_sent("pyproject.toml") or is_sent("setup.py"),
+        package=posixpath.normpath(package),
+        has_build_file=is_sent("pyproject.toml", package) or is_sent("setup.py", package),
         missing_files=tuple(path for path in files if not is_sent(path)),
         linked_files=tuple(
             (path, *first_link(root / folder, path)) for path in files if first_link(root / folder, path)[0]
@@ -98,7 +102,7 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
         programs=lacking,
         only_these=only_these,
         submodules=tuple(_empty_submodules(root / folder)),
-        build_files=read_build_files(lambda name: _read(root / folder / name)),
+        build_files=read_build_files(lambda name: _read(root / package / name)),
         source=read_source(plan, source),
         one_wheel=one_wheel or ("", ""),
     )

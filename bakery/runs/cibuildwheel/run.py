@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import shlex
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -205,6 +206,7 @@ class _Builds:
             cell.id: folder / config_folder / f"{name}.toml" for name, group in variants(plan).items() for cell in group
         }
         arguments = create_args(run, host) if system == "linux" else ()
+        package = posixpath.normpath(f"{package}/{plan.facts.subdirectory}")
         return cls(run, mask, timeout_s, system, cells, folder, package, configs, arguments)
 
     def build(self, task: CellTask) -> process.Build:

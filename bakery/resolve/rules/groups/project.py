@@ -19,7 +19,8 @@ _WHEN = "This is checked by `check` and before a build."
 )
 def _project_file(case: Case) -> Iterator[str]:
     if case.project and not case.project.has_build_file:
-        yield f"{case.plan.place('source.path')}: neither pyproject.toml nor setup.py is in {case.project.folder}"
+        key = "source.path" if case.project.package == case.project.folder else "source.subdirectory"
+        yield f"{case.plan.place(key)}: neither pyproject.toml nor setup.py is in {case.project.package}"
 
 
 @rule(
