@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 
 from bakery.cli.plugins import plugins
 from bakery.core.errors import UsageError
-from bakery.recipe.models import Builders, Recipe, Workspace
+from bakery.recipe.models import Builders, Override, Recipe, Workspace
 from bakery.recipe.problems import nearest
 from bakery.runs.lock.model import Lock
 
@@ -96,6 +96,12 @@ def _recipe_schema() -> dict[str, object]:
     builders = Builders.model_json_schema(by_alias=True, schema_generator=_FileSchema)
     definitions = {**schema.pop("$defs"), **builders.pop("$defs"), "Workspace": workspace}
     properties = {**schema.pop("properties"), "workspace": {"$ref": "#/$defs/Workspace"}, **builders["properties"]}
+    # An override has parts of these tables. A native step needs its command in its own table, but not there.
+    changes = definitions["Override"]["properties"]
+    definitions["Override"]["anyOf"] = [{"required": [name]} for name in ("variables", *Override.TABLES)]
+    for name in ("builder", "wheel", "test"):
+        about = {key: changes[name][key] for key in ("description", "examples")}
+        changes[name] = {"$ref": f"#/$defs/{name.capitalize()}"} | about
     # A file may have a recipe, a workspace, builders, or several of them.
     either = [{"required": schema.pop("required")}, {"required": ["workspace"]}, {"required": ["builders"]}]
     about = {key: schema.pop(key) for key in ("title", "description")}

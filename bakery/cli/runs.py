@@ -69,16 +69,17 @@ def one_name(plans: Plans, options: Options) -> list[str]:
         source = root / plan.source_context.folder if plan.source_context.folder else plan.audit.name
         for cell in plan.cells if source else ():
             values = plan.values_of_wheel(cell) if cell.built_by == cell.id else {}
-            for naming in plan.audit.namings if values else ():
+            audit = plan.of(cell).audit
+            for naming in audit.namings if values else ():
                 name = naming.clean, substitute(naming.local, values), substitute(naming.build_tag, values)
                 output = options.output or root / plan.output
                 tags = (
                     cell.axes["python"],
                     cell.platform,
                     cell.is_musl,
-                    plan.audit.plat,
-                    plan.audit.abi3,
-                    plan.audit.py3,
+                    audit.plat,
+                    audit.abi3,
+                    audit.py3,
                 )
                 key = (output, source, plan.facts.subdirectory, *tags, *name)
                 owners.setdefault(key, {}).setdefault(plan.recipe, cell.id)

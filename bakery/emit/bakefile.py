@@ -122,7 +122,7 @@ def variable(item: Variable) -> list[str]:
 
 def _cells(plan: Plan) -> list[str]:
     shared = _is_shared(plan)
-    rows = [f"{_cell(cell, plan.platform_variable, shared=shared)}," for cell in plan.cells]
+    rows = [f"{_cell(cell, plan, shared=shared)}," for cell in plan.cells]
     return [*comment("One cell for each combination of the matrix."), "cells = [", *indent(rows), "]"]
 
 
@@ -131,10 +131,11 @@ def _is_shared(plan: Plan) -> bool:
     return any(cell.built_by != cell.id for cell in plan.cells)
 
 
-def _cell(cell: Cell, platform: str, *, shared: bool) -> str:
+def _cell(cell: Cell, plan: Plan, *, shared: bool) -> str:
     args = ", ".join(f"{name} = {hcl_string(value)}" for name, value in cell.args.items())
     builder = f"wheel = {hcl_string(cell.built_by)}, " if shared else ""
-    platform = platform or hcl_string(cell.platform)
+    builder += f"own = {hcl_string(cell.own)}, " if plan.own else ""
+    platform = plan.platform_variable or hcl_string(cell.platform)
     return f"{{ id = {hcl_string(cell.id)}, {builder}platform = {platform}, args = {{ {args} }} }}"
 
 
@@ -177,7 +178,7 @@ def _kind(plan: Plan, kind: Kind) -> list[str]:
             ("description", hcl_string(target.description)),
             ("inherits", '["_common"]'),
             ("matrix", f"{{ cell = {cells} }}"),
-            ("target", hcl_string(plan.stage_of(kind))),
+            ("target", f'"{plan.recipe}-{target.stage}{"${cell.own}" if plan.own else ""}"'),
             ("platforms", "[cell.platform]"),
             ("args", "cell.args"),
             *([("tags", f'["{plan.recipe}:{kind}-${{cell.id}}"]')] if target.exporter == "docker" else []),

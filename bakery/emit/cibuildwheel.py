@@ -54,7 +54,7 @@ def variants(plan: Plan) -> dict[str, tuple[Cell, ...]]:
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         tags = [axis_tag(axis, cell.axes[axis], short=False) for axis in varying]
-        groups.setdefault("-".join((plan.recipe, *tags)), []).append(cell)
+        groups.setdefault("-".join((plan.recipe, *tags)) + cell.own, []).append(cell)
     return {name: tuple(group) for name, group in groups.items()}
 
 
@@ -74,12 +74,14 @@ def options_of(plan: Plan, cell: Cell, folder: str = FOLDER) -> Options:
 
 def programs(plan: Plan) -> Sequence[str]:
     """Return the scripts of `bakery.toolchains.programs` that the configurations call."""
-    return [
-        *(("smoke.py",) if plan.cibuildwheel.load or plan.facts.test_imports else ()),
-        *(("steps.py",) if plan.cibuildwheel.requirements or plan.facts.test_files else ()),
-        *(("finish.py",) if _finishes(plan) else ()),
-        *(("install-packages",) if plan.cibuildwheel.system_packages else ()),
-    ]
+    plans = [plan.of(cells[0]) for cells in variants(plan).values()]
+    called = {
+        "smoke.py": any(item.cibuildwheel.load or item.facts.test_imports for item in plans),
+        "steps.py": any(item.cibuildwheel.requirements or item.facts.test_files for item in plans),
+        "finish.py": any(map(_finishes, plans)),
+        "install-packages": any(item.cibuildwheel.system_packages for item in plans),
+    }
+    return [name for name, is_called in called.items() if is_called]
 
 
 def _finishes(plan: Plan) -> bool:
@@ -140,8 +142,8 @@ class _Options:
     """The options of one cell."""
 
     def __init__(self, plan: Plan, cell: Cell, folder: str) -> None:
-        self._plan, self._cell = plan, cell
-        self._settings = plan.cibuildwheel
+        self._plan, self._cell = plan.of(cell), cell
+        self._settings = self._plan.cibuildwheel
         self._values = with_derived(plan.args_of(cell))
         self._folder = "{project}/" + folder
         self._system = cell.platform.partition("/")[0]

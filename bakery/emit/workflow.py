@@ -202,7 +202,7 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
             if ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds
             else "",
             frees_disk=_is_tight(ci, jobs) if ci.free_disk is None else ci.free_disk,
-            has_local_versions=any(naming.local for naming in plan.audit.namings),
+            has_local_versions=any(naming.local for audit in plan.audits for naming in audit.namings),
             install_with_cibuildwheel=tuple(map(_with_cibuildwheel, ci.install)),
         ),
     )

@@ -69,6 +69,7 @@ class Cell:
         needs: the releases that it needs from the package index.
         built_by: the id of the cell that builds its wheel; its own unless it shares a stable-ABI wheel.
         abi3: its wheel must serve several Pythons, as `Audit.abi3` or `Audit.py3` says.
+        own: the ending of its stages' names, if overrides give it other settings; see `Plan.of`.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Cell:
     needs: tuple[Need, ...] = ()
     built_by: str = ""
     abi3: bool = False
+    own: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "built_by", self.built_by or self.id)

@@ -32,6 +32,15 @@ _SHARED = ("args", "contexts", "network", "platform")
 
 
 @dataclass(frozen=True, slots=True)
+class OwnSettings:
+    """What a plan says of cells whose settings overrides change."""
+
+    audit: Audit
+    facts: BuildFacts
+    cibuildwheel: Cibuildwheel
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that is decided about one recipe. Paths are relative to the project.
 
@@ -55,6 +64,7 @@ class Plan:
         given: what the environment or the command line sets of the build, as ``--set`` has it: name → value.
         workflow, ci: the file of the workflow, and what it does; empty and None for a recipe without one.
         lock: the lock file.
+        own: `Cell.own` → the settings of these cells.
         max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
     """
 
@@ -92,6 +102,24 @@ class Plan:
     ci: Ci | None = None
     lock: str = "bakery.lock"
     max_project_mb: int = 0
+    own: Mapping[str, OwnSettings] = field(default_factory=dict)
+
+    def of(self, cell: Cell) -> Plan:
+        """Return the plan with the settings of a cell."""
+        if not cell.own:
+            return self
+        own = self.own[cell.own]
+        return replace(self, audit=own.audit, facts=own.facts, cibuildwheel=own.cibuildwheel)
+
+    @property
+    def all_facts(self) -> tuple[BuildFacts, ...]:
+        """The facts about the builds of all cells."""
+        return (self.facts, *(own.facts for own in self.own.values()))
+
+    @property
+    def audits(self) -> tuple[Audit, ...]:
+        """What the wheels of all cells must be, once each."""
+        return tuple(dict.fromkeys((self.audit, *(own.audit for own in self.own.values()))))
 
     def place(self, path: str) -> str:
         """Return where the recipe sets a value, and its dotted path, for messages: ``bakery.toml:7: test.files``."""
@@ -146,9 +174,9 @@ class Plan:
         """Return variable → value."""
         return {variable.name: variable.value for variable in self.variables}
 
-    def stage_of(self, kind: Kind) -> str:
-        """Return the stage of the Dockerfile that targets of ``kind`` build."""
-        return f"{self.recipe}-{TARGET_KINDS[kind].stage}"
+    def stage_of(self, kind: Kind, cell: Cell) -> str:
+        """Return the stage of the Dockerfile that the target of a kind and a cell builds."""
+        return f"{self.recipe}-{TARGET_KINDS[kind].stage}{cell.own}"
 
     def cells_of(self, kind: Kind) -> tuple[Cell, ...]:
         """Return the cells that have a target of ``kind``: for wheels those that build one."""
@@ -165,7 +193,7 @@ class Plan:
         """Yield every target, kind by kind, cell by cell."""
         for kind in self.kinds:
             for cell in self.cells_of(kind):
-                yield Target(f"{kind}-{cell.id}", kind, cell, self.stage_of(kind))
+                yield Target(f"{kind}-{cell.id}", kind, cell, self.stage_of(kind, cell))
 
     def scope(self, target: Target) -> str:
         """Return the name of a target's layer cache; no other target of any recipe has the same."""
@@ -246,7 +274,7 @@ class Plan:
             and not fnmatch.fnmatchcase(target.name, override.pattern)
             and override.key.partition(".")[0] in _SHARED
         ]
-        return (*shared, f"{target.name}.target={INGREDIENTS}")
+        return (*shared, f"{target.name}.target={INGREDIENTS}{target.cell.own}")
 
     def filter_by_id(self, ids: Iterable[str]) -> Plan:
         """Return the plan with only the cells that have these ids; their order stays."""

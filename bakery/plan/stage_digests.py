@@ -42,7 +42,7 @@ class Lineage:
             name: digest
             for kind in self._plan.kinds
             if kind in kinds
-            for name, digest in self._closure(self._plan.stage_of(kind), args, point).items()
+            for name, digest in self._closure(self._plan.stage_of(kind, cell), args, point).items()
         }
 
     @cached_property

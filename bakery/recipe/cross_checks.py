@@ -168,7 +168,8 @@ def _suggestion(word: str, candidates: Iterable[str]) -> str:
 
 
 def _check_known(value: object, path: Path, allowed: Sequence[str], noun: str) -> Iterator[Problem]:
-    if isinstance(value, str) and value not in allowed:
+    # Each cell of a base with variables is checked when its name is known.
+    if isinstance(value, str) and value not in allowed and not (noun == "base" and REFERENCE.search(value)):
         close = nearest(value, allowed)
         what = f"unknown {noun} '{shorten(value)}'{_suggestion(value, allowed)} (expected one of: {one_of(allowed)})"
         yield Problem(path, what, f'write "{close}"' if close else "choose one of these")

@@ -28,6 +28,7 @@ from bakery.recipe.files import (
     table_of,
 )
 from bakery.recipe.models import Builders, Ci, Farm, Recipe, Workspace
+from bakery.recipe.overrides import override_problems
 from bakery.recipe.problems import Problem, describe, merged, nearest, recipe_error, shorten
 from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_file import parse
@@ -283,7 +284,15 @@ def _problems(data: Mapping[str, object]) -> list[Problem]:
     recipe = recipe_part(data)
     from_models = find_problems(Recipe, recipe)
     reported = {problem.path for problem in from_models}
-    return [*from_models, *(problem for problem in _cross_problems(recipe) if problem.path not in reported)]
+    problems = [*from_models, *(problem for problem in _cross_problems(recipe) if problem.path not in reported)]
+    return problems or list(override_problems(recipe, _without_overrides))
+
+
+def _without_overrides(data: Mapping[str, object]) -> list[Problem]:
+    matrix = data["matrix"]
+    assert isinstance(matrix, dict)
+    rest = {**data, "matrix": {key: value for key, value in matrix.items() if key != "overrides"}}
+    return _problems(rest)
 
 
 def _builder_problems(data: Mapping[str, object]) -> list[Problem]:

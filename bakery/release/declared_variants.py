@@ -16,11 +16,11 @@ def declared_variants(plan: Plan, wheels: Sequence[Path]) -> dict[Path, Declared
     result: dict[Path, Declared] = {}
     cells = {cell.id: cell for cell in (*plan.cells, *plan.cibuildwheel_cells)}
     for name, matched in assigned(plan, wheels)[0].items():
-        values = plan.values_of_wheel(cells[name])
+        values, audit = plan.values_of_wheel(cells[name]), plan.of(cells[name]).audit
         properties: dict[str, list[str]] = {}
-        for key, value in plan.audit.variant_properties:
+        for key, value in audit.variant_properties:
             if text := substitute(value, values):
                 properties.setdefault(key, []).append(text)
-        declared = Declared(substitute(plan.audit.variant_label, values), properties)
+        declared = Declared(substitute(audit.variant_label, values), properties)
         result |= dict.fromkeys(matched, declared)
     return result

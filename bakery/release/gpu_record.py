@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
+from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Json, substitute
 from bakery.runs.records.buildkit import record_path
@@ -37,12 +37,13 @@ def gpu_fault(plan: Plan, wheel: Path) -> str:
     return f"{path.name} is about {about}" if about else ""
 
 
-def planned_test(plan: Plan, values: Mapping[str, str]) -> dict[str, Json]:
-    """Return what a test on a GPU does, as its record has it."""
+def planned_test(plan: Plan, cell: Cell) -> dict[str, Json]:
+    """Return what a cell's test on a GPU does, as its record has it."""
+    plan, values = plan.of(cell), plan.values_of_wheel(cell)
     settings = plan.cibuildwheel
     command = substitute(settings.test_command["linux"], values)
     return {"load": settings.load, "imports": [*plan.facts.test_imports], "command": command}
 
 
 def _all_tests(plan: Plan) -> list[dict[str, Json]]:
-    return [planned_test(plan, plan.values_of_wheel(cell)) for cell in plan.cells]
+    return [planned_test(plan, cell) for cell in plan.cells]

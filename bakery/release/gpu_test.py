@@ -99,7 +99,8 @@ def _wheels(plan: Plan, wheels: Sequence[Path]) -> Iterator[tuple[Cell, Path]]:
 
 
 def _copy_files(root: Path, plan: Plan, folder: Path) -> None:
-    package, files = plan.cibuildwheel.package, plan.facts.test_files
+    package = plan.cibuildwheel.package
+    files = dict.fromkeys(path for facts in plan.all_facts for path in facts.test_files)
     if files and not package:
         raise UnavailableError(
             f"{plan.recipe}: test.files are in a source that is not in this folder",
@@ -118,7 +119,7 @@ def _copy_files(root: Path, plan: Plan, folder: Path) -> None:
 
 
 def _job(plan: Plan, cell: Cell, wheel: Path, locked: Materials | None) -> dict[str, Json]:
-    values = plan.values_of_wheel(cell)
+    plan, values = plan.of(cell), plan.values_of_wheel(cell)
     packages = locked.packages.get(TEST) if locked else None
     return {
         "wheel": wheel.name,
@@ -127,7 +128,7 @@ def _job(plan: Plan, cell: Cell, wheel: Path, locked: Materials | None) -> dict[
         "locked": [_pinned(item) for item in packages.files.values()] if packages else [],
         "files": plan.recipe,
         "variables": {**values},
-        "tests": planned_test(plan, values),
+        "tests": planned_test(plan, cell),
     }
 
 

@@ -103,7 +103,7 @@ def limit_of(plan: Plan) -> Limit | None:
 
 def _index(plan: Plan) -> str:
     """Return the kind of index that the limit is for: the public one if a wheel is named for it."""
-    kinds = {naming.index for naming in plan.audit.namings}
+    kinds = {naming.index for audit in plan.audits for naming in audit.namings}
     return next(kind for kind in ("public", "", "private") if kind in kinds)
 
 

@@ -57,12 +57,16 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
             args |= values if selects(pattern, draft.id) else {}
         return replace(draft, args=args)
 
+    return tuple(map(with_args, drafts))
+
+
+def with_shared_wheels(drafts: Sequence[CellDraft], settings: Settings) -> tuple[CellDraft, ...]:
+    """Return cells of one recipe with the cell that builds their wheel. Raises PlanError if a torch is too old to share."""
     wheel = settings.recipe.wheel
     floor = wheel.torch_abi or ""
     if floor:
         _check_torch(drafts, settings, floor)
-    abi3 = "3.0" if wheel.py3 else wheel.abi3 or ""
-    return share_wheels([with_args(draft) for draft in drafts], abi3, floor, py3=wheel.py3)
+    return share_wheels(drafts, "3.0" if wheel.py3 else wheel.abi3 or "", floor, py3=wheel.py3)
 
 
 def _check_torch(drafts: Sequence[CellDraft], settings: Settings, floor: str) -> None:
@@ -90,7 +94,7 @@ def _check_args(settings: Settings, args: Sequence[Mapping[str, str]]) -> None:
     )
 
 
-def finish_cells(parts: Parts, drafts: Sequence[CellDraft]) -> tuple[Cell, ...]:
+def finish_cells(parts: Parts, drafts: Sequence[CellDraft], own: str = "") -> tuple[Cell, ...]:
     """Return the cells with their base images and the releases that they need from the package index.
 
     Raises:
@@ -113,7 +117,8 @@ def finish_cells(parts: Parts, drafts: Sequence[CellDraft]) -> tuple[Cell, ...]:
         if cuda not in needs:
             needs[cuda] = needed_releases(parts.settings, parts.toolkits, cuda)
         cell_args = {**draft.args, WHEEL_PYTHON: draft.wheel_python} if parts.shared else draft.args
-        cells.append(Cell(draft.id, draft.axes, cell_args, images[key], needs[cuda], draft.built_by, draft.abi3))
+        more = (images[key], needs[cuda], draft.built_by, draft.abi3, own)
+        cells.append(Cell(draft.id, draft.axes, cell_args, *more))
     return tuple(cells)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
 
 from bakery.recipe import type_names
 from bakery.recipe.load import Loaded
-from bakery.recipe.models import Recipe, Secret
+from bakery.recipe.models import Override, Recipe, Secret
 from bakery.recipe.models.base import Model
 
 
@@ -19,7 +19,8 @@ def origins_of(loaded: Loaded) -> dict[str, tuple[str, str]]:
         path: (as_text(value), "default")
         for path, value in _defaults(Recipe, "")
         # Another source takes the place of the folder.
-        if path != "source.path" or "source" not in loaded.recipe.model_fields_set
+        if (path != "source.path" or "source" not in loaded.recipe.model_fields_set)
+        and (path != "matrix.overrides" or not loaded.recipe.matrix.overrides)
     }
     return origins | {path: (as_text(value), place(loaded, path)) for path, value in written.items()}
 
@@ -44,6 +45,15 @@ def as_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
+def _changes(override: Override, path: str) -> Iterator[tuple[str, str]]:
+    """Yield what an override sets, and for which cells."""
+    cells = as_text(override.where) or "all cells"
+    tables: dict[str, Mapping[str, object]] = {"variables": override.variables, **override.tables}
+    for table, values in tables.items():
+        for key, value in values.items():
+            yield f"{path}.{table}.{key}", f"{as_text(value)} for {cells}"
+
+
 def _defaults(model: type[Model], prefix: str) -> Iterator[tuple[str, object]]:
     for key, field in type_names.keys(model).items():
         path, inner = prefix + key, type_names.bare(field.annotation)
@@ -65,6 +75,8 @@ def _written(model: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
             yield from _written(value, path + ".")
         elif path == "matrix.axes":
             yield from ((f"matrix.{axis}", items) for axis, items in value.items())
+        elif path == "matrix.overrides":
+            yield from (item for index, override in enumerate(value) for item in _changes(override, f"{path}[{index}]"))
         elif path == "secrets":
             yield from ((f"secrets.{key}", item) for key, item in value.items())
         elif path != "variables":

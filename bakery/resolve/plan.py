@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from packaging.utils import canonicalize_name
 
@@ -18,8 +18,10 @@ from bakery.recipe.load import Loaded
 from bakery.resolve import epoch
 from bakery.resolve.asking import git_variables
 from bakery.resolve.build_facts import build_facts
-from bakery.resolve.cells import draft_cells, finish_cells, python_release
+from bakery.resolve.cells import draft_cells, finish_cells, python_release, with_shared_wheels
+from bakery.resolve.matrix import CellDraft
 from bakery.resolve.naming import check_names, namings, requires
+from bakery.resolve.own_settings import apart, joined
 from bakery.resolve.plan_options import (
     cibuildwheel,
     foreign,
@@ -63,26 +65,62 @@ def resolve(
     """
     variables, platforms, overrides = apply_to_recipe(sets or SetOptions(), loaded)
     check_values(epoch.variable(item.value, str(item)) for item in overrides if item.key == f"args.{epoch.NAME}")
-    settings = decide(loaded, environ or {}, variables, platforms, committed)
-    toolkits = select_toolkits(settings)
+    given = (environ or {}, variables, platforms, committed)
+    settings = decide(loaded, *given)
     drafts = draft_cells(loaded, settings, overrides)
-    pythons = tuple(dict.fromkeys(draft.python for draft in drafts if is_baked(draft.platform)))
-    platforms = tuple(dict.fromkeys(draft.platform for draft in drafts if is_baked(draft.platform)))
+    groups = []
+    for ending, recipe, cells in apart(loaded.recipe, settings, drafts):
+        own = replace(loaded, recipe=recipe)
+        groups.append(_Group(own, decide(own, *given) if recipe != loaded.recipe else settings, cells, ending))
+    groups = [_sharing(group, groups) for group in groups]
+    plans = [_plan_of(group, groups) for group in groups]
+    plan = joined(plans, [draft.id for draft in drafts])
+    return replace(plan, origins=settings.origins, overrides=buildx_overrides(overrides, plan.cells))
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Cells with the same settings: their recipe with its overrides, and the ending of the names of their stages."""
+
+    loaded: Loaded
+    settings: Settings
+    cells: Sequence[CellDraft]
+    ending: str
+
+    def builds_as(self, other: _Group) -> bool:
+        """Whether the wheels of two groups are built in the same way; their tests may differ."""
+        one, two = self.settings.recipe, other.settings.recipe
+        return (one.builder, one.native, one.wheel) == (two.builder, two.native, two.wheel)
+
+
+def _sharing(group: _Group, groups: Sequence[_Group]) -> _Group:
+    """Return the group whose cells name the cell that builds their wheel, which may be of another group."""
+    cells = [draft for other in groups if group.builds_as(other) for draft in other.cells]
+    found = {draft.id: draft for draft in with_shared_wheels(cells, group.settings)}
+    return replace(group, cells=[found[draft.id] for draft in group.cells])
+
+
+def _plan_of(group: _Group, groups: Sequence[_Group]) -> Plan:
+    """Return the plan of one of the groups of a recipe's cells."""
+    loaded, settings = group.loaded, group.settings
     base = settings.recipe.builder.base
+    platforms = tuple(dict.fromkeys(draft.platform for draft in group.cells if is_baked(draft.platform)))
+    # Those of all cells with this base: what compiles for some of them is then the same for all.
+    with_base = (draft for other in groups if other.settings.recipe.builder.base == base for draft in other.cells)
+    pythons = tuple(dict.fromkeys(draft.python for draft in with_base if is_baked(draft.platform)))
     named = parse_value(base.image) if base.image else settings.base_registry
     parts = Parts(
         settings=settings,
         base=bases()["image" if base.image else base.provider],
         request=Request(named, base.digest or "", pythons, platforms),
-        toolkits=toolkits,
+        toolkits=select_toolkits(settings),
         folder=loaded.folder,
-        shared=any(draft.built_by != draft.id and draft.abi3 for draft in drafts),
+        shared=any(draft.built_by != draft.id and draft.abi3 for other in groups for draft in other.cells),
         native_python=min(pythons, key=python_release) if settings.recipe.native else "",
         secrets=secrets_of(loaded),
     )
     # Stages first: they refuse a Python that the base does not have.
-    plan = _plan(loaded, parts, stages(parts), finish_cells(parts, drafts))
-    plan = replace(plan, overrides=buildx_overrides(overrides, plan.cells))
+    plan = _plan(loaded, parts, stages(parts) if platforms else (), finish_cells(parts, group.cells, group.ending))
     check_names(plan, settings)
     return plan
 

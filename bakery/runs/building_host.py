@@ -19,7 +19,7 @@ from bakery.runs.buildx import gha_cache_env
 
 def building_host(plan: Plan, builder: str | None, environ: Mapping[str, str]) -> Host:
     """Return the facts that rules for this plan need; others are not queried. ``builder``: as ``--builder`` names it."""
-    backend, limited = plan.cache.backend, plan.facts.limits != JobLimits()
+    backend, limited = plan.cache.backend, any(item.limits != JobLimits() for item in plan.all_facts)
     if backend is CacheBackend.NONE and not limited:
         return Host()
     end = gha_cache_env.expiry(environ)

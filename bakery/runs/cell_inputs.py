@@ -233,7 +233,8 @@ def current(
     root: Path, plan: Plan, cell: str, last: CellInputs, state: Path, environment: Mapping[str, str]
 ) -> CellInputs:
     """Return the inputs of a cell as a bake of the same kinds of targets as ``last`` has them now. Raises BakeryError."""
-    kinds = tuple(str(kind) for kind in plan.kinds if plan.stage_of(kind) in last.stages)
+    (planned,) = plan.filter_by_id([cell]).cells
+    kinds = tuple(str(kind) for kind in plan.kinds if plan.stage_of(kind, planned) in last.stages)
     options = Options(kinds or ("default",), only=(cell,), selection=CellSelection.ALL, state=state)
     chosen = select(
         BakeRun(root=root, recipe=plan.recipe, directory=plan.output, options=options, environment=environment),

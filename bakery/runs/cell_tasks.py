@@ -102,7 +102,7 @@ def cell_keys(plan: Plan, tree: str, tasks: Iterable[CellTask]) -> dict[str, str
     Secrets are not inputs, nor the current image of a tag or commit of a branch. ``tree``: the digest of the files that
     steps read.
     """
-    common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audit)]
+    common = [__version__, build_digest(plan), *plan.ignore, tree, repr(plan.audits)]
     return {
         task.name: hashlib.sha256(
             json.dumps([*common, bake_json(plan, task.targets)], sort_keys=True).encode(errors="surrogateescape")

@@ -59,7 +59,7 @@ def expected(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> tuple[list[Path]
 
 def _assigned(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> Iterator[tuple[Naming, str, str, Path | None]]:
     """Yield each naming of the recipe with its local version, its build tag and its wheel."""
-    values = plan.values_of_wheel(cell)
+    plan, values = plan.of(cell), plan.values_of_wheel(cell)
     left = list(wheels)
     # The most specific naming comes first: the project's own name fits every wheel.
     for naming in sorted(plan.audit.namings, key=lambda item: (not item.build_tag, not item.local, not item.clean)):
@@ -122,7 +122,8 @@ def _cxx_abi(torch: str, platform: str) -> CxxAbi:
 def _promise(
     plan: Plan, cell: Cell, device: DevicePromise | None, naming: Naming, version: str | None
 ) -> ExpectedWheel:
-    audit, values = plan.audit, plan.values_of_wheel(cell)
+    plan, values = plan.of(cell), plan.values_of_wheel(cell)
+    audit = plan.audit
     served = (item.axes["python"] for item in (*plan.cells, *plan.cibuildwheel_cells) if item.built_by == cell.id)
     return ExpectedWheel(
         name=audit.name or None,

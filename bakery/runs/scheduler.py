@@ -268,15 +268,18 @@ def schedule_items(
     tasks = list(tasks)
     builders = {task.name for task in tasks if task.has(Kind.WHEEL)}
     # Compilers that share slots wait for memory themselves; each cell must be able to run one.
-    limits = plan.facts.limits
-    declared = limits.memory if plan.shares_slots else limits.needed(cores, memory)
+
+    def declared(task: CellTask) -> int:
+        limits = plan.of(task.cell).facts.limits
+        return limits.memory if plan.shares_slots else limits.needed(cores, memory)
+
     first = {task.name: task.cell.built_by for task in tasks}
     after = {name: builder if builder != name and builder in builders else "" for name, builder in first.items()}
     return [
         Item(
             name=task.name,
             after=after[task.name],
-            memory=declared or peaks.get(task.name, 0) * 10**6,
+            memory=declared(task) or peaks.get(task.name, 0) * 10**6,
             platform=task.cell.platform,
             group=json.dumps([value for axis, value in sorted(task.cell.axes.items()) if axis != "python"]),
             cached=task.name in cached and not after[task.name],

@@ -83,7 +83,9 @@ def tag_faults(plans: Sequence[Plan], wheels: Iterable[Path], tag: str) -> list[
     faults: list[str] = []
     for (project, version), paths in _by_version(wheels).items():
         named = tag_version(tag, {name for plan in plans for name in _names(plan, project)})
-        if named and is_release(version, named, any(naming.local for plan in plans for naming in plan.audit.namings)):
+        if named and is_release(
+            version, named, any(naming.local for plan in plans for audit in plan.audits for naming in audit.namings)
+        ):
             continue
         says = f"says {named}" if named else f"names no version of {project}"
         faults.append(f"tag {tag} {says}, but the version is {version}: {listed((path.name for path in paths), 1)}")
@@ -103,7 +105,7 @@ def tag_warnings(root: Path, plan: Plan, wheels: Sequence[Path]) -> tuple[str, .
     warnings: list[str] = []
     for (project, version), paths in _by_version(wheels).items() if tags else ():
         named = {tag: named for tag in tags if (named := tag_version(tag, _names(plan, project)))}
-        own = any(naming.local for naming in plan.audit.namings)
+        own = any(naming.local for audit in plan.audits for naming in audit.namings)
         if named and not any(is_release(version, item, own) for item in named.values()) and _is_clean(source):
             warnings.append(
                 f"{paths[0].name} has version {version}, but the commit has the tag {', '.join(named)}: "

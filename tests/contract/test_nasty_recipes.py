@@ -73,7 +73,7 @@ def assert_understood(buildx: Buildx, plan: Plan) -> None:
     found = [item["name"] for item in buildx.frontend(text, "targets")["targets"]]
     assert found == [program_mounts.CONTEXT, program_mounts.STAGE, *(stage.name for stage in plan.stages)]
     values = plan.args_of(plan.cells[0])
-    for stage_name in map(plan.stage_of, plan.kinds):
+    for stage_name in {plan.stage_of(kind, cell) for kind in plan.kinds for cell in plan.cells}:
         outline = buildx.frontend(text, "outline", stage_name)
         found = {item["name"]: item.get("value", "") for item in outline["args"]}
         assert found.items() >= {name: values[name] for name in found if name in values}.items()

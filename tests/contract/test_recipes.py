@@ -135,7 +135,7 @@ def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
     text = dockerfile(plan)
     targets = buildx.frontend(text, "targets")["targets"]
     assert [target["name"] for target in targets] == ["programs", "tools", *(stage.name for stage in plan.stages)]
-    found = buildx.frontend(text, "check", plan.stage_of(plan.kinds[0]))
+    found = buildx.frontend(text, "check", plan.stage_of(plan.kinds[0], plan.cells[0]))
     assert not found["warnings"]
 
 

@@ -71,7 +71,7 @@ class Base(Model):
     short_form: ClassVar[str | None] = "string"
 
     provider: str = Field(default="debian", examples=["manylinux_2_28", "debian", "image"])
-    """The name of the base. ``image`` if ``image`` is set."""
+    """The name of the base. ``image`` if ``image`` is set. ``${NAME}`` is replaced by the variable's value in each cell."""
     image: ImageText | None = Field(default=None, examples=["quay.io/pypa/manylinux_2_28_x86_64:2026.06.28-1"])
     """The name of any image, as ``docker pull`` takes it. ``${NAME}`` is replaced by the variable's value. In manylinux images, ``/opt/python``,
     auditwheel and ``AUDITWHEEL_PLAT`` are used. In other images, missing tools are installed with the image's own
@@ -86,12 +86,12 @@ class Base(Model):
     @classmethod
     def shape_schema(cls, table: JsonSchemaValue) -> None:
         """List the names of bases."""
-        table["properties"]["provider"]["enum"] = [*registry.bases()]
+        table["properties"]["provider"]["anyOf"] = [{"enum": [*registry.bases()]}, {"pattern": r"\$\{"}]
 
     @classmethod
     def short_values(cls) -> JsonSchemaValue:
         """List the names of bases that need nothing else."""
-        return {"enum": [name for name in registry.bases() if name != "image"]}
+        return {"anyOf": [{"enum": [name for name in registry.bases() if name != "image"]}, {"pattern": r"\$\{"}]}
 
     @model_validator(mode="before")
     @classmethod
@@ -233,7 +233,8 @@ class Builder(Model):
             raise invalid("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
         if self.cuda_repository_key and not self.cuda_repository:
             raise invalid("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
-        if self.toolkit == "image" and not (self.base.image or parse(self.base.provider).cuda):
+        named = self.base.image or REFERENCE.search(self.base.provider)
+        if self.toolkit == "image" and not (named or parse(self.base.provider).cuda):
             raise invalid(
                 "toolkit 'image' is the CUDA of the base image; name one that has it",
                 'base = "manylinux_2_28_cuda12_9", or base = { image = "…" }',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from bakery.core.text import compile_linear, matches_whole
@@ -68,14 +68,35 @@ Values = Annotated[tuple[Line, ...], AfterValidator(distinct)]
 FreeAxis = Annotated[AxisName, AfterValidator(_no_platform)]
 
 
-class Override(Model):
-    """Values of variables for some cells. The environment and ``--set`` take precedence."""
+Changes = dict[str, JsonValue]
+"""A part of a table of the recipe. `bakery.recipe.overrides` validates it together with the rest of the recipe."""
 
-    where: dict[AxisName, Line]
+
+class Override(Model):
+    """Settings for some cells. Of several overrides that match a cell, the last one has precedence."""
+
+    TABLES: ClassVar = ("builder", "native", "wheel", "test")
+
+    where: dict[AxisName, Line] = Field(examples=[{"cuda": "12.*", "platform": "linux/arm64"}])
     """Globs for the values of axes, such as ``{ cuda = "12.*" }``. The override applies to cells that match all of
-    them."""
-    variables: dict[VariableName, Line]
-    """The values of variables in these cells."""
+    them. ``platform`` is an axis, too."""
+    variables: dict[VariableName, Line] = Field(default={}, examples=[{"CUDA_ARCHS": "8.0;9.0"}])
+    """The values of variables in these cells. The environment and ``--set`` take precedence."""
+    builder: Changes = Field(default={}, examples=[{"base": "manylinux_2_34"}])
+    """Keys of ``[builder]`` with other values in these cells. Their ``environment`` is added to the recipe's; every other
+    key replaces the value of the recipe. ``compiler-cache`` and ``cross`` are the same for all cells."""
+    native: Changes = Field(default={}, examples=[{"command": "sh native.sh --metal"}])
+    """Keys of ``[native]`` with other values in these cells."""
+    wheel: Changes = Field(default={}, examples=[{"abi3": "3.12"}])
+    """Keys of ``[wheel]`` with other values in these cells. Their ``config-settings`` are added to the recipe's."""
+    test: Changes = Field(default={}, examples=[{"requirements": ["pytest", "torch"]}])
+    """Keys of ``[test]`` with other values in these cells."""
+
+    @property
+    def tables(self) -> dict[str, Changes]:
+        """The tables that it changes."""
+        tables: dict[str, Changes] = {name: getattr(self, name) for name in self.TABLES}
+        return {name: table for name, table in tables.items() if table}
 
 
 class Matrix(Model):
@@ -94,7 +115,7 @@ class Matrix(Model):
     include: tuple[dict[AxisName, Line], ...] = ()
     """Combinations to add. If an entry omits an axis, the first value of the axis is used."""
     overrides: tuple[Override, ...] = ()
-    """Values of variables for some cells."""
+    """Settings for some cells: variables, and keys of ``builder``, ``native``, ``wheel`` and ``test``."""
 
     @model_validator(mode="before")
     @classmethod

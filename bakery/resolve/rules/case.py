@@ -175,11 +175,12 @@ def cases(plan: Plan, host: Host | None = None, project: Project | None = None) 
 
     Without ``host`` and ``project``, no rule about the machine and the source folder applies.
     """
-    reader = _Reader(plan, host or Host(), project)
+    readers: dict[str, _Reader] = {}
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
-        groups.setdefault(reader.key(cell), []).append(cell)
-    yield from map(reader.case, groups.values())
+        reader = readers.setdefault(cell.own, readers.get(cell.own) or _Reader(plan.of(cell), host or Host(), project))
+        groups.setdefault((cell.own, *reader.key(cell)), []).append(cell)
+    yield from (readers[cells[0].own].case(cells) for cells in groups.values())
 
 
 class _Reader:

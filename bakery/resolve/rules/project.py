@@ -72,7 +72,8 @@ class Project:
 def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] | None = None) -> Project:
     """Return the facts about the source of a plan."""
     root = source.folder
-    files, command = plan.facts.test_files, plan.facts.test_command
+    files = tuple(dict.fromkeys(path for facts in plan.all_facts for path in facts.test_files))
+    command = plan.facts.test_command
     requirements = map(_text, plan.facts.test_requirements)
     used = {name: _PROGRAMS[name] for name in _called(command) if name in _PROGRAMS}
     folder = plan.source_context.folder

@@ -99,7 +99,7 @@ def of_cell(plan: Plan, cell: Cell) -> Recipe:
     image = f"{'debian' if case.suite else ''} {case.manylinux.base if case.manylinux else ''} "
     image = (image + (case.image.text if case.image else "")).lower()
     manager = next((name for name, pattern in _SYSTEMS.items() if pattern.search(image)), "")
-    return Recipe(manager, plan.facts, plan.recipe)
+    return Recipe(manager, plan.of(cell).facts, plan.recipe)
 
 
 def advice(lines: Iterable[str], step: str, recipe: Recipe) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -64,8 +64,17 @@ def cells_here(plan: Plan, system: str, only: tuple[str, ...]) -> tuple[Cell, ..
     return tuple(cell for cell in cells if cell in selected or cell.id in builders)
 
 
-def check_buildable(plan: Plan) -> None:
-    """Raise PlanError with all reasons why cibuildwheel cannot build the recipe."""
+def check_buildable(plan: Plan, cells: Iterable[Cell]) -> None:
+    """Raise PlanError with all reasons why cibuildwheel cannot build these cells of a recipe."""
+    every = [plan.of(cell) for cell in {cell.own: cell for cell in cells}.values()]
+    problems = dict.fromkeys(problem for item in every for problem in _obstacles(item))
+    if problems:
+        raise PlanError(
+            f"recipe {plan.recipe} cannot be built by cibuildwheel", details=[*problems], hint="bake it: --backend bake"
+        )
+
+
+def _obstacles(plan: Plan) -> list[str]:
     options = plan.cibuildwheel
     problems = []
     if options.toolkit not in ("none", "image"):
@@ -78,10 +87,7 @@ def check_buildable(plan: Plan) -> None:
         problems.append("wheel.also-named: cibuildwheel takes one wheel from each build")
     if plan.secrets:
         problems.append("[secrets]: cibuildwheel cannot keep them out of its images and logs")
-    if problems:
-        raise PlanError(
-            f"recipe {plan.recipe} cannot be built by cibuildwheel", details=problems, hint="bake it: --backend bake"
-        )
+    return problems
 
 
 def check_options(options: Options) -> None:
@@ -111,7 +117,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
         # The programs of this machine are inputs, too, and no key has them.
         options = replace(options, selection=CellSelection.ALL)
     cells = cells_here(plan, system, options.only)
-    check_buildable(plan)
+    check_buildable(plan, cells)
     images = [image for cell in cells if system == "linux" for image in cell.images[:1] if not image.suite]
     given = Credentials(package_index.configured(), None, environ=host.environment)
     check_grants(root, plan, options, given, images, baked=False)

@@ -49,7 +49,7 @@ def definition(
         "axes": dict(cell.axes),
         "settings": list(settings(plan, cell)),
         "arguments": dict(plan.args_of(cell)),
-        **_before_build(plan),
+        **_before_build(plan.of(cell)),
     }
     internal: dict[str, Json] = {
         "bakery": __version__,

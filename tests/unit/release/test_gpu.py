@@ -81,7 +81,7 @@ def record_of(plan: Plan, wheel: Path, **changes: Json) -> Path:
         "gpus": [{"name": "G"}],
         "result": "passed",
         "fault": "",
-        "tests": planned_test(plan, plan.values_of_wheel(plan.cells[0])),
+        "tests": planned_test(plan, plan.cells[0]),
     }
     path = wheel.parent / ".provenance" / f"{wheel.name}.gpu-test.json"
     path.parent.mkdir(exist_ok=True)

@@ -110,7 +110,7 @@ def test_a_command_in_double_quotes_breaks_nothing(tmp_path: Path) -> None:
 def test_on_linux_what_needs_a_dockerfile_is_refused_at_once(tmp_path: Path) -> None:
     made = plan(tmp_path, BROKEN["system-cuda"].removeprefix(THREE) + '[native]\ncommand = "make"\ninto = "lib"\n')
     with pytest.raises(PlanError, match="cannot be built by cibuildwheel") as caught:
-        check_buildable(made)
+        check_buildable(made, made.cells)
     assert len(caught.value.details) == 2
 
 

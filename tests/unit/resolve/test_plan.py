@@ -253,7 +253,7 @@ def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
             assert all(name in known for name in mounts), (item.name, mounts)
             assert item.name not in known
             known.append(item.name)
-        assert {plan.stage_of(kind) for kind in plan.kinds} <= set(known)
+        assert {plan.stage_of(kind, cell) for kind in plan.kinds for cell in plan.cells} <= set(known)
 
 
 def test_overrides_of_cells_fit_the_pattern_too() -> None:
