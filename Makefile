@@ -26,7 +26,7 @@ $(VENV)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "no virtual environment can be made: install the package python3-venv" >&2; exit 2; }
 	$(RUN) -m pip install -qq --upgrade 'pip>=25.1'
-	$(RUN) -m pip install -qq --editable packages/wheel-audit --editable '.[audit]' --editable packages/bakery-iree --group dev
+	$(RUN) -m pip install -qq --editable packages/wheel-audit --editable '.[audit,ci]' --editable packages/bakery-iree --group dev
 	@touch $@
 
 engine: setup ## Make sure that a Docker engine with buildx runs; install a private one where there is none

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bakery.core.errors import PlanError
+from bakery.core.errors import PlanError, UnavailableError
 from bakery.core.names import SYSTEMS, CacheBackend, Kind
 from bakery.emit.quoting import unicode_escape
 from bakery.plan.model import Plan
@@ -63,6 +63,7 @@ def render(template: str, values: Mapping[str, object], package: str = "bakery")
 
     Raises:
         PlanError: a value has text that GitHub would evaluate.
+        UnavailableError: Jinja is not installed.
     """
     return _environment(package).get_template(template).render(values)
 
@@ -70,7 +71,12 @@ def render(template: str, values: Mapping[str, object], package: str = "bakery")
 @cache
 def _environment(package: str) -> Environment:
     # Imported here, because most commands write no workflow.
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    try:
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    except ImportError:
+        raise UnavailableError(
+            "writing a workflow needs Jinja", hint="install it: python -m pip install 'wheel-bakery[ci]'"
+        ) from None
 
     environment = Environment(
         block_start_string="<%",

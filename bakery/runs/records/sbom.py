@@ -7,74 +7,71 @@ is that of the source.
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
-import warnings
 import zipfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.message import Message
 from email.parser import BytesHeaderParser
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
-from cyclonedx.contrib.license.factories import LicenseFactory
-from cyclonedx.model import HashAlgorithm, HashType, Property
-from cyclonedx.model.bom import Bom, BomMetaData
-from cyclonedx.model.component import Component, ComponentScope, ComponentType
-from cyclonedx.model.dependency import Dependency
-from cyclonedx.model.tool import ToolRepository
-from cyclonedx.output import make_outputter
-from cyclonedx.schema import OutputFormat, SchemaVersion
-from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery import __version__
+from bakery.plan.values import Json
 from bakery.runs.records.buildkit import Material
 from wheel_audit.wheel import is_grafted, original_soname
 
 ROLE = "bakery:role"
 """The property with the role of a component: ``bundled``, ``runtime`` or ``build``."""
 
-# A wheel that needs nothing is complete without dependencies.
-warnings.filterwarnings("ignore", message="The Component this BOM is describing", category=UserWarning)
+_TYPES = {"image": "container", "source": "file"}
 
-_TYPES = {"image": ComponentType.CONTAINER, "source": ComponentType.FILE}
+Component = dict[str, Json]
 
 
 def sbom(path: Path, sha256: str, materials: Iterable[Material], epoch: int) -> str:
-    """Return the bill of materials of a wheel that passed the audit; ``epoch`` is its time in seconds since 1970."""
+    """Return the bill of materials of a wheel that passed the audit; ``epoch`` is its time in seconds since 1970.
+
+    Its format is CycloneDX 1.6 in JSON: https://cyclonedx.org/docs/1.6/json.
+    """
     metadata, inside = contents(path)
     name, version, summary, license_ = (
         str(metadata.get(key) or "") for key in ("Name", "Version", "Summary", "License-Expression")
     )
-    wheel = Component(
-        name=name,
+    wheel = _component(
+        "wheel",
+        "library",
+        name,
         version=version,
-        type=ComponentType.LIBRARY,
-        bom_ref="wheel",
-        description=summary or None,
-        purl=PackageURL("pypi", None, canonicalize_name(name), version, {"file_name": path.name}),
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
-        licenses=[LicenseFactory().make_from_string(license_)] if license_ else None,
+        description=summary,
+        hashes=[{"alg": "SHA-256", "content": sha256}],
+        licenses=[{"expression": license_}] if license_ else [],
+        purl=f"pkg:pypi/{canonicalize_name(name)}@{quote(version, safe='')}?file_name={quote(path.name, safe='')}",
     )
     needed = [_requirement(text) for text in dict.fromkeys(map(str, metadata.get_all("Requires-Dist") or ()))]
-    built = [_material(number, item) for number, item in enumerate(materials)]
-    bakery = Component(name="wheel-bakery", version=__version__, type=ComponentType.APPLICATION, bom_ref="bakery")
-    bom = Bom(
-        serial_number=uuid.uuid5(uuid.NAMESPACE_OID, f"sha256:{sha256}"),
-        metadata=BomMetaData(
-            component=wheel,
-            timestamp=datetime.fromtimestamp(epoch, UTC),
-            tools=ToolRepository(components=[bakery]),
-        ),
-        components=[*inside, *needed, *built],
-        dependencies=[
-            Dependency(wheel.bom_ref, [Dependency(item.bom_ref) for item in (*inside, *needed)]),
-            *(Dependency(item.bom_ref) for item in (*inside, *needed, *built)),
+    components = [*inside, *needed, *(_material(number, item) for number, item in enumerate(materials))]
+    bakery = _component("bakery", "application", "wheel-bakery", version=__version__)
+    document: dict[str, Json] = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": uuid.uuid5(uuid.NAMESPACE_OID, f"sha256:{sha256}").urn,
+        "version": 1,
+        "metadata": {
+            "timestamp": datetime.fromtimestamp(epoch, UTC).isoformat(),
+            "tools": {"components": [bakery]},
+            "component": wheel,
+        },
+        "components": [*components],
+        "dependencies": [
+            {"ref": "wheel", "dependsOn": [item["bom-ref"] for item in (*inside, *needed)]},
+            *({"ref": item["bom-ref"]} for item in components),
         ],
-    )
-    text: str = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1)
-    return text + "\n"
+    }
+    return json.dumps(document, indent=1) + "\n"
 
 
 def contents(wheel: Path) -> tuple[Message, list[Component]]:
@@ -88,12 +85,12 @@ def contents(wheel: Path) -> tuple[Message, list[Component]]:
                 with archive.open(name) as member:
                     sha256 = hashlib.file_digest(member, "sha256").hexdigest()  # type: ignore[arg-type]
                 bundled.append(
-                    Component(
-                        name=original_soname(PurePosixPath(name).name),
-                        type=ComponentType.LIBRARY,
-                        bom_ref=f"bundled:{name}",
-                        scope=ComponentScope.REQUIRED,
-                        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
+                    _component(
+                        f"bundled:{name}",
+                        "library",
+                        original_soname(PurePosixPath(name).name),
+                        scope="required",
+                        hashes=[{"alg": "SHA-256", "content": sha256}],
                         properties=_properties("bundled", path=name),
                     )
                 )
@@ -104,43 +101,35 @@ def _requirement(text: str) -> Component:
     """Return a run-time requirement; the release is chosen at installation."""
     requirement = Requirement(text)
     name = canonicalize_name(requirement.name)
-    optional = "extra" in str(requirement.marker or "")
-    return Component(
-        name=name,
-        type=ComponentType.LIBRARY,
-        bom_ref=f"runtime:{text}",
-        scope=ComponentScope.OPTIONAL if optional else ComponentScope.REQUIRED,
-        purl=PackageURL("pypi", None, name),
-        properties=_properties("runtime", requirement=text),
-    )
+    scope = "optional" if "extra" in str(requirement.marker or "") else "required"
+    properties = _properties("runtime", requirement=text)
+    return _component(f"runtime:{text}", "library", name, scope=scope, purl=f"pkg:pypi/{name}", properties=properties)
 
 
 def _material(number: int, item: Material) -> Component:
     """Return a material, which is not itself in the wheel."""
-    package = item.uri.startswith("pkg:")
-    version = str(item.notes["version"]) if "version" in item.notes else None
-    return Component(
-        name=item.name.removesuffix(f" {version}"),
-        type=_TYPES.get(item.kind, ComponentType.LIBRARY),
-        bom_ref=f"build:{number}",
-        scope=ComponentScope.EXCLUDED,
+    is_package = item.uri.startswith("pkg:")
+    version = str(item.notes.get("version") or "")
+    digests = {name: value for name, value in item.digest.items() if name != "sha256"}
+    uri = {"uri": item.uri} if item.uri and not is_package else {}
+    return _component(
+        f"build:{number}",
+        _TYPES.get(item.kind, "library"),
+        item.name.removesuffix(f" {version}"),
         version=version,
-        purl=PackageURL.from_string(item.uri) if package else None,
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.digest["sha256"])]
-        if "sha256" in item.digest
-        else None,
-        properties=_properties("build", **_other_fields(item, package=package)),
+        scope="excluded",
+        hashes=[{"alg": "SHA-256", "content": item.digest["sha256"]}] if "sha256" in item.digest else [],
+        purl=item.uri if is_package else "",
+        properties=_properties("build", kind=item.kind, **digests, **uri),
     )
 
 
-def _other_fields(item: Material, *, package: bool) -> dict[str, str]:
-    """Return fields that components do not have."""
-    digests = {name: value for name, value in item.digest.items() if name != "sha256"}
-    return {"kind": item.kind, **digests, **({"uri": item.uri} if item.uri and not package else {})}
+def _component(ref: str, kind: str, name: str, **fields: Json) -> Component:
+    return {"bom-ref": ref, "type": kind, "name": name, **{key: value for key, value in fields.items() if value}}
 
 
-def _properties(role: str, **more: str) -> list[Property]:
+def _properties(role: str, **more: str) -> list[Json]:
     return [
-        Property(name=ROLE, value=role),
-        *(Property(name=f"bakery:{key}", value=value) for key, value in more.items()),
+        {"name": name, "value": value}
+        for name, value in {ROLE: role, **{f"bakery:{key}": text for key, text in more.items()}}.items()
     ]

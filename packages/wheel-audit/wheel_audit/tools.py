@@ -125,7 +125,7 @@ def render_readme(description: str) -> ToolResult:
     try:
         from readme_renderer import rst
     except ImportError:
-        return ToolResult(failure="readme-renderer is not installed")
+        return ToolResult(failure="readme-renderer is not installed", hint=_INSTALL, is_absent=True)
     problems = io.StringIO()
     try:
         rendered = rst.render(description, stream=problems)

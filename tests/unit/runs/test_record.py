@@ -247,7 +247,7 @@ def test_a_bill_of_materials_is_what_the_specification_says(tmp_path: Path) -> N
     subject = found["metadata"]["component"]
     assert subject["purl"] == f"pkg:pypi/demo@1.0?file_name={wheel.name}"
     assert subject["hashes"] == [{"alg": "SHA-256", "content": "12" * 32}]
-    assert subject["licenses"] == [{"license": {"id": "MIT"}}]
+    assert subject["licenses"] == [{"expression": "MIT"}]
     assert found["metadata"]["timestamp"] == "2023-11-14T22:13:20+00:00"
     rows = {
         item["name"]: (item["scope"], {entry["name"]: entry["value"] for entry in item["properties"]})
