@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sysconfig
 import textwrap
+import tomllib
 from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +60,17 @@ def test_python_examples_are_python() -> None:
                 module = importlib.import_module(str(node.module))
                 missing = [name.name for name in node.names if not hasattr(module, name.name)]
                 assert not [name for name in missing if not find_spec(f"{node.module}.{name}")], node.module
+
+
+def test_renovate_finds_every_pinned_action_and_image() -> None:
+    schema = Path(sysconfig.get_path("scripts")) / "check-jsonschema"
+    subprocess.run([schema, "--builtin-schema", "vendor.renovate", ROOT / "renovate.json"], check=True)
+    settings = json.loads((ROOT / "renovate.json").read_text())
+    for manager, rows in zip(settings["customManagers"], ("actions", "images"), strict=True):
+        (file,), (pattern,) = manager["managerFilePatterns"], manager["matchStrings"]
+        text = (ROOT / file.strip("/^$").replace("\\", "")).read_text()
+        found = re.findall(pattern.replace("(?<", "(?P<"), text)
+        assert len(found) == len(tomllib.loads(text)[rows]) > 5
 
 
 def test_the_workflow_uses_the_pinned_actions() -> None:
