@@ -43,7 +43,9 @@ def audit(
         raise OutputError(reason(baseline or Path(), error)) from error
     out.file.flush()
     if outcome.unread:
-        raise OutputError("; ".join(outcome.unread))
+        raise OutputError(
+            "; ".join(outcome.unread), hint="name a file that ends in .whl, as `ls dist/*.whl` lists them"
+        )
     if not outcome.passed:
         leave(AuditError.exit_code)
 

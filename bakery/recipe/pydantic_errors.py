@@ -243,7 +243,7 @@ def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Pr
         return Problem(
             path,
             f"expected {matching.expected}, found {describe(value, path)}",
-            matching.hint or "write it so, in quotes",
+            matching.advice(str(value)) or "write it so, in quotes",
         )
     json_fix = "put it in square brackets: [{ … }]" if _is_single_table(kind, value) else ""
     return Problem(path, what, _type_advice(kind, value, path), json_fix=json_fix)
@@ -285,8 +285,9 @@ def _retyped(kind: str, value: object) -> str:
     """Return how ``value`` itself would be written as ``kind``; empty where it cannot be."""
     if kind.startswith("text") and quoted(value) is not None:
         return f"put it in quotes: {quoted(value)}"
-    if kind.startswith("list of text") and isinstance(value, str):
-        return f'put it in square brackets: ["{shorten(value)}"]'
+    text = f'"{shorten(value)}"' if isinstance(value, str) else quoted(value)
+    if kind.startswith("list of text") and text is not None:
+        return f"put it in square brackets: [{text}]"
     if _is_single_table(kind, value):
         return "put it in square brackets: [{ … }], or write [[…]] above it"
     return ""

@@ -116,7 +116,7 @@ def decide(
     given.setdefault(epoch.NAME, epoch.given(environ, committed))
     variables = _variables(loaded, axes, given, formats)
     variables = (*variables, *_builtin(recipe, texts, given[epoch.NAME][0]))
-    _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, recipe)
+    _require_releases({*map(axis_variable, axes), *(item.name for item in variables)}, loaded)
     check_values((*variables, *epoch.in_environments(recipe)))
     origins = origins_of(loaded)
     if platforms is not None:
@@ -239,19 +239,20 @@ def _variables(
     return tuple(result)
 
 
-def _require_releases(names: set[str], recipe: Recipe) -> None:
+def _require_releases(names: set[str], loaded: Loaded) -> None:
     """Raise PlanError unless the releases of the toolkit and the framework are variables or axes."""
+    recipe = loaded.recipe
     toolkit, framework, base = recipe.builder.toolkit, recipe.builder.framework, recipe.builder.base
     in_image = toolkit == "image" and parse(base.image or base.provider).cuda
     if toolkit != "none" and not in_image and "CUDA_VERSION" not in names:
         raise PlanError(
-            f"toolkit {toolkit!r} needs to know the CUDA release",
+            f"{place(loaded, 'builder.toolkit')}: toolkit {toolkit!r} needs to know the CUDA release",
             hint='declare it: [variables] CUDA_VERSION = "13.0.2", or an axis: [matrix] cuda = ["12.8.1", "13.0.2"]',
         )
     variable = frameworks()[framework].variable if framework else ""
     if variable and variable not in names:
         raise PlanError(
-            f"framework {framework!r} needs to know its release",
+            f"{place(loaded, 'builder.framework')}: framework {framework!r} needs to know its release",
             hint=f'declare it: [variables] {variable} = "…", or an axis: [matrix] {framework} = ["…"]',
         )
 

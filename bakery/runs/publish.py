@@ -176,8 +176,11 @@ def _reported(output: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        hint = "a file is in its place: remove it, or name another folder: --output DIR"
         raise OutputError(
-            f"cannot write {output}: {error.strerror or error}", hint="no incomplete file was left in it"
+            f"cannot write {output}: {error.strerror or error}",
+            hint=hint if is_file else "no incomplete file was left in it",
         ) from error
 
 

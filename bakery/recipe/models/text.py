@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -72,7 +73,7 @@ class Matching:
 
     pattern: re.Pattern[str] | str
     expected: str
-    hint: str = ""
+    hint: str | Callable[[str], str] = ""
     references: bool = False
 
     @property
@@ -85,9 +86,13 @@ class Matching:
         matched = re.fullmatch(self.pattern, text) if isinstance(self.pattern, str) else self.pattern.match(text)
         return bool(matched)
 
+    def advice(self, value: str) -> str:
+        """Return what to do about a text that does not match; empty for general advice."""
+        return self.hint if isinstance(self.hint, str) else self.hint(value)
+
     def _check(self, value: str) -> str:
         if not self.takes(value):
-            raise invalid(f"expected {self.expected}", self.hint)
+            raise invalid(f"expected {self.expected}", self.advice(value))
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -187,10 +192,15 @@ SonameGlob = Annotated[
     ),
 ]
 VariableName = Annotated[str, Matching(names.VARIABLE, "a name in capitals, such as CUDA_VERSION")]
-PythonVersion = Annotated[
-    str,
-    Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'", "Bakery builds for CPython 3.6 and later"),
-]
+
+
+def _python_hint(value: str) -> str:
+    # As wheels and cibuildwheel name it.
+    tag = re.match(r"cp3(\d{1,2})(t?)(?![0-9a-z])", value)
+    return f'write "3.{tag[1]}{tag[2]}"' if tag else "Bakery builds for CPython 3.6 and later: name such versions only"
+
+
+PythonVersion = Annotated[str, Matching(names.PYTHON, "a Python version such as '3.12' or '3.13t'", _python_hint)]
 PlatformName = Annotated[
     str,
     Matching(

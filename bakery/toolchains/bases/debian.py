@@ -33,7 +33,7 @@ class Debian(Base):
         missing = [python for python in request.pythons if python not in SUITES]
         if missing:
             raise PlanError(
-                f"base 'debian' has no Python {', '.join(missing)}",
+                f"matrix.python: base 'debian' has no Python {', '.join(missing)}",
                 hint=f"it has {', '.join(SUITES)}; {_other_bases(missing)}",
             )
         return tuple(

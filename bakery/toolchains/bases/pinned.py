@@ -60,7 +60,7 @@ class Pinned(Base):
         removed = [row.removed for row in facts.removed_pythons() if not set(row.pythons).isdisjoint(missing)]
         older = f'base = {{ image = "{self.place}/{self.name}_x86_64:TAG" }} with a TAG from before {min(removed, default="")}'
         raise PlanError(
-            f"base {self.name!r} has no Python {', '.join(missing)}",
+            f"matrix.python: base {self.name!r} has no Python {', '.join(missing)}",
             hint=f"it has {', '.join(pythons)}" + (f"; for older ones: {older}" if removed else ""),
         )
 

@@ -225,7 +225,7 @@ def _unknown_release(case: Case) -> tuple[bool, tuple[str, ...]] | None:
 def _missing_release(case: Case) -> Iterator[str]:
     found = _unknown_release(case)
     if found and not found[0]:
-        yield f"there is no CUDA {case.cuda}; there are {', '.join(found[1])}"
+        yield f"CUDA_VERSION: there is no CUDA {case.cuda}; there are {', '.join(found[1])}"
 
 
 @rule(

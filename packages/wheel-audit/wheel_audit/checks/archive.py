@@ -18,7 +18,8 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield the defects of the archive."""
     archive = wheel.archive
     if archive.defect:
-        yield error("archive-unreadable", f"not a readable zip archive: {archive.defect}")
+        hint = "build or download it again: the file is not what its name says, or is cut off"
+        yield error("archive-unreadable", f"not a readable zip archive: {archive.defect}", hint=hint)
         return
     if archive.excess:
         yield error("audit-limit", f"{archive.excess}; the rest of it was not read")
