@@ -195,7 +195,7 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
             # The workflow is committed, so it grants what the recipe needs: a pull request cannot ask for more.
             # It sets the layer cache itself.
             grants=[want for want in (*plan.required_grants, *plan.foreign) if not want.startswith("cache=")],
-            cache=ci.cache or _fitting_cache(plan),
+            cache=fitting_cache(plan, ci),
             # Without GitHub's cache for layers, there is none for compilers, either.
             compiles=ci.cache != CacheBackend.NONE and not ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds,
             compiler_key=Expression(compiler_key),
@@ -207,7 +207,7 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
             )
             if ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds
             else "",
-            frees_disk=_is_tight(ci, jobs) if ci.free_disk is None else ci.free_disk,
+            frees_disk=is_tight(ci, jobs),
             has_local_versions=any(naming.local for audit in plan.audits for naming in audit.namings),
             install_with_cibuildwheel=tuple(map(_with_cibuildwheel, ci.install)),
         ),
@@ -236,12 +236,13 @@ def _rows(jobs: Sequence[CellGroup], ci: Ci) -> list[dict[str, str]]:
     ]
 
 
-def _is_tight(ci: Ci, jobs: Iterable[CellGroup]) -> bool:
+def is_tight(ci: Ci, jobs: Iterable[CellGroup]) -> bool:
     """Return whether the layers of a job may not fit on its runner; only GitHub's own runners are considered."""
-    return any(0 < runner_disk(ci.runners[job.platform]) <= disk(job) for job in jobs)
+    tight = any(0 < runner_disk(ci.runners[job.platform]) <= disk(job) for job in jobs)
+    return tight if ci.free_disk is None else ci.free_disk
 
 
-def _fitting_cache(plan: Plan) -> str:
-    """Return the layer cache to use if the recipe names none."""
+def fitting_cache(plan: Plan, ci: Ci) -> str:
+    """Return the layer cache of the jobs; if the recipe names none, the one that an estimate of its layers allows."""
     size = cached(plan, cache_service("gha").packed) * 1000
-    return (CacheBackend.GHA if size <= plan.cache.limit_mb else CacheBackend.NONE).value
+    return ci.cache or (CacheBackend.GHA if size <= plan.cache.limit_mb else CacheBackend.NONE).value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -9,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
@@ -20,7 +21,10 @@ from ruamel.yaml import YAML
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 """How GitHub runs a step without a shell of its own (`bash` named or not)."""
 
-_NAME = re.compile(r"\b(?:github|matrix|needs|runner|secrets|steps)(?:\.[A-Za-z0-9_-]+)+")
+_NAME = re.compile(r"\b(?:github|inputs|jobs|matrix|needs|runner|secrets|steps)(?:\.[A-Za-z0-9_-]+)+")
+_OWN = "OWNER/wheel-bakery"
+"""How a project names this repository, which has a workflow and an action for it."""
+_ROOT = Path(__file__).resolve().parents[2]
 _EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
 
 
@@ -41,6 +45,7 @@ class Runner:
     Attributes:
         project: what a checkout copies, unless there is a `url`.
         url: the git repository that a checkout clones.
+        python: what ``python`` and ``wheel-bakery`` of a step run.
         folder: where jobs work and artifacts lie.
         github: values of the ``github`` context.
         site: what configure-pages says.
@@ -54,6 +59,7 @@ class Runner:
     site: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
     url: str = ""
+    python: str = sys.executable
     ran: list[Ran] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
     needs: dict[str, Any] = field(default_factory=dict)
@@ -64,18 +70,40 @@ class Runner:
         """Artifact → its folder."""
         return self.folder / "artifacts"
 
-    def run(self, workflow: str) -> None:
-        """Run all jobs in order; a job whose needs failed is left out."""
+    def run(
+        self, workflow: str, inputs: Mapping[str, Any] | None = None, allowed: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Run all jobs in order; a job whose needs failed is left out. Return the outputs of a called workflow.
+
+        ``inputs`` are those of a call, and ``allowed`` are the permissions of the job that calls.
+        """
         document = YAML(typ="safe").load(workflow)
+        called = (document["on"] if isinstance(document["on"], dict) else {}).get("workflow_call", {})
+        context = {
+            "github": self.github,
+            "inputs": _with_defaults(called, inputs or {}),
+            "needs": self.needs,
+            "jobs": self.needs,
+        }
         for name, job in document["jobs"].items():
             needs = job.get("needs", [])
-            wanted = {"github": self.github, "needs": self.needs}
+            # GitHub refuses the whole call, whether the job would run or not.
+            assert allowed is None or job["permissions"].items() <= allowed.items(), name
             blocked = self.failed & set([needs] if isinstance(needs, str) else needs)
-            if blocked or ("if" in job and not _evaluate(job["if"], wanted)):
+            if blocked or ("if" in job and not _evaluate(job["if"], context)):
                 self.failed |= {name} if blocked else set()
                 continue
-            for entry in job.get("strategy", {}).get("matrix", {}).get("include", [{}]):
-                self._job(name, job, entry, document.get("env", {}))
+            if "uses" in job:
+                text = (_ROOT / job["uses"].partition("@")[0].removeprefix(f"{_OWN}/")).read_text()
+                inner = replace(self, needs={}, failed=set())
+                self.needs[name] = {"outputs": inner.run(text, job.get("with"), job["permissions"])}
+                self.failed |= {name} if inner.failed else set()
+                continue
+            matrix = job.get("strategy", {}).get("matrix", {})
+            rows = _evaluate(matrix[4:-3], context) if isinstance(matrix, str) else matrix
+            for entry in rows.get("include", [{}]):
+                self._job(name, job, entry, document.get("env", {}), context["inputs"])
+        return {key: _filled(output["value"], context) for key, output in called.get("outputs", {}).items()}
 
     def place(self, job: str, entry: str = "") -> Path:
         """Return the folder that a job works in, in this attempt."""
@@ -85,46 +113,62 @@ class Runner:
         """Return the folder beside a job's checkout that is gone with the job's machine."""
         return place.with_name(f"{place.name}-temp")
 
-    def _job(self, name: str, job: dict[str, Any], entry: dict[str, Any], environment: dict[str, str]) -> None:
+    def _job(
+        self, name: str, job: dict[str, Any], entry: dict[str, Any], environment: dict[str, str], inputs: dict[str, Any]
+    ) -> None:
         place = self.place(name, entry.get("name", entry.get("job", "")))
         place.mkdir(parents=True)
         self.temp(place).mkdir()
         context: dict[str, Any] = {
-            "github": self.github,
+            "github": {"job": name, "workspace": str(place), "action_path": str(_ROOT), "run_id": 1, **self.github},
+            "inputs": inputs,
             "matrix": entry,
             "steps": {},
             "needs": self.needs,
-            "runner": {"temp": str(self.temp(place))},
+            "runner": {"temp": str(self.temp(place)), "os": "Linux", "arch": "X64"},
             "secrets": self.secrets,
         }
-        failed = False
-        for step in job["steps"]:
-            context["failed"] = failed
-            condition = step.get("if")
-            if not (_evaluate(condition, context) if condition else not failed):
-                continue
-            if "run" in step:
-                own = {**environment, **step.get("env", {})}
-                folder = place / job.get("defaults", {}).get("run", {}).get("working-directory", "")
-                failed |= not self._step(
-                    name, step, folder, context, {key: _filled(v, context) for key, v in own.items()}, place
-                )
-            else:
-                fields = {key: _filled(value, context) for key, value in step.get("with", {}).items()}
-                context["steps"][step.get("id", "")] = {"outputs": self._use(step["uses"], fields, place)}
-        if failed:
+        folder = _filled(job.get("defaults", {}).get("run", {}).get("working-directory", ""), context)
+        if self._steps(job["steps"], context, place, environment, folder):
             self.failed.add(name)
         outputs = {key: _filled(value, context) for key, value in job.get("outputs", {}).items()}
         self.needs[name] = {"outputs": outputs}
 
-    def _step(
+    def _steps(
         self,
-        job: str,
-        step: dict[str, Any],
-        folder: Path,
+        steps: list[dict[str, Any]],
         context: dict[str, Any],
-        environment: dict[str, str],
         place: Path,
+        environment: dict[str, str],
+        folder: str,
+    ) -> bool:
+        """Run the steps of a job or of an action; return whether one failed."""
+        failed = False
+        for step in steps:
+            context["failed"] = failed
+            condition = step.get("if")
+            # Without a word on failures, a condition holds only while there are none.
+            asks = condition and re.search(r"\b(?:always|failure|cancelled)\(", condition)
+            if (failed and not asks) or (condition and not _evaluate(condition, context)):
+                continue
+            if "run" in step:
+                own = {key: _filled(value, context) for key, value in {**environment, **step.get("env", {})}.items()}
+                where = place / _filled(step.get("working-directory", folder), context)
+                failed |= not self._step(step, where, context, own, place)
+                continue
+            fields = {key: _filled(value, context) for key, value in step.get("with", {}).items()}
+            if step["uses"].startswith(f"{_OWN}@"):
+                action = YAML(typ="safe").load((_ROOT / "action.yml").read_text())
+                inner = {**context, "inputs": _with_defaults(action, fields), "steps": {}}
+                failed |= self._steps(action["runs"]["steps"], inner, place, environment, "")
+                said = {key: _filled(output["value"], inner) for key, output in action["outputs"].items()}
+            else:
+                said = self._use(step["uses"], fields, place)
+            context["steps"][step.get("id", "")] = {"outputs": said}
+        return failed
+
+    def _step(
+        self, step: dict[str, Any], folder: Path, context: dict[str, Any], environment: dict[str, str], place: Path
     ) -> bool:
         output = self.folder / "output"
         output.write_text("")
@@ -148,7 +192,7 @@ class Runner:
             check=False,
             timeout=900,
         )
-        self.ran.append(Ran(job, step["name"], done.returncode, done.stdout + done.stderr))
+        self.ran.append(Ran(context["github"]["job"], step["name"], done.returncode, done.stdout + done.stderr))
         said = dict(line.split("=", 1) for line in output.read_text().splitlines())
         context["steps"][step.get("id", "")] = {"outputs": said}
         return done.returncode == 0
@@ -158,9 +202,9 @@ class Runner:
         folder = self.folder / "bin"
         if not folder.exists():
             folder.mkdir()
-            (folder / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+            (folder / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(self.python)} "$@"\n')
             (folder / "python").chmod(0o755)
-            (folder / "wheel-bakery").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m bakery "$@"\n')
+            (folder / "wheel-bakery").write_text(f'#!/bin/sh\nexec {shlex.quote(self.python)} -P -m bakery "$@"\n')
             (folder / "wheel-bakery").chmod(0o755)
         return folder
 
@@ -186,7 +230,7 @@ class Runner:
             case "actions/attest-build-provenance":
                 assert list(place.glob(fields["subject-path"]))
             case "pypa/gh-action-pypi-publish":
-                shutil.copytree(place / fields["packages-dir"], self.folder / "published")
+                shutil.copytree(place / fields.get("packages-dir", "dist"), self.folder / "published")
             case "actions/cache/save" | "actions/cache/restore":
                 return {"cache-hit": self._restore(fields) if name.endswith("restore") else self._save(fields)}
             case "actions/setup-python" | "docker/setup-buildx-action" | "crazy-max/ghaction-github-runtime":
@@ -223,7 +267,7 @@ class Runner:
         else:
             git("fetch", "--quiet", "--no-tags", "--depth=1", *filtered, "origin", f"+{ref}:{ref}")
         git("checkout", "--quiet", "--detach", ref)
-        if fields.get("submodules"):
+        if str(fields.get("submodules", "false")) != "false":
             git("submodule", "update", "--quiet", "--init", "--recursive")
 
     def _save(self, fields: dict[str, Any]) -> str:
@@ -293,6 +337,13 @@ class Runner:
                 shutil.copytree(artifact, place / fields["path"], dirs_exist_ok=True)
 
 
+def _with_defaults(declared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a call; one that is not declared is an error, as on GitHub."""
+    inputs = declared.get("inputs", {})
+    assert set(given) <= set(inputs), given
+    return {name: given.get(name, item["default"]) for name, item in inputs.items()}
+
+
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target)
@@ -311,16 +362,21 @@ def _is_hidden(path: Path, root: Path) -> bool:
 def _filled(value: Any, context: Mapping[str, Any]) -> Any:
     if not isinstance(value, str):
         return value
-    return _EXPRESSION.sub(lambda match: str(_evaluate(match[1], context)), value)
+    return _EXPRESSION.sub(lambda match: _text(_evaluate(match[1], context)), value)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
-    """Return the value of an expression: names, strings, numbers, ``==``, ``!=``, ``>``, ``||``, ``&&`` and four functions."""
+    """Return the value of an expression: names, strings, numbers, ``==``, ``!=``, ``>``, ``||``, ``&&`` and five functions."""
     names: dict[str, Any] = {
         "startsWith": str.startswith,
         "failure": lambda: context.get("failed", False),
         "cancelled": lambda: False,
         "always": lambda: True,
+        "fromJSON": json.loads,
     }
 
     def name(match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 import threading
 import uuid
+import venv
 from collections.abc import Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,7 @@ import pytest
 from actions import Runner
 from command import ROOT, bakery, digests
 from compilers import slow_project
+from pages import blocks
 from projects import SOURCE, extension
 
 pytestmark = pytest.mark.engine
@@ -110,6 +112,43 @@ def test_a_set_that_is_not_whole_is_refused(release: Runner) -> None:
     assert "tiny cp313: a wheel is missing: no local version" in done.err
     done = bakery(project, "verify", "--only", "cp311", str(wheels), code=8)
     assert f"{last.name}: in no plan" in done.err
+
+
+def caller(number: int) -> str:
+    """Return a workflow of docs/ci.md that calls this repository's."""
+    text = [block for block in blocks("ci.md", "yaml") if "OWNER/wheel-bakery" in block][number]
+    assert len(text.splitlines()) <= 15
+    return text
+
+
+def test_a_project_that_calls_the_reusable_workflow(
+    tmp_path: Path, engine_environment: Mapping[str, str], release: Runner
+) -> None:
+    project = extension(tmp_path / "project", RECIPE.partition("[ci]")[0], SOURCE)
+    github = {**release.github, "repository": "me/tiny"}
+    runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, github)
+    runner.folder.mkdir()
+    runner.run(caller(0))
+    assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
+    assert [done.job for done in runner.ran if done.step == "Bake, audit and test"] == ["bake", "bake"]
+    # The same wheels as those of the generated workflow, and on the public index those without a local version.
+    assert digests(runner.artifacts / "wheels") == digests(release.artifacts / "wheels-1")
+    assert digests(runner.folder / "published") == digests(release.folder / "published")
+    assert runner.used.count("actions/attest-build-provenance") == 1
+    assert "### tiny: 1 of 1 cells" in (runner.folder / "summary.md").read_text()
+
+
+@pytest.mark.proof
+def test_a_project_that_uses_the_action(tmp_path: Path, engine_environment: Mapping[str, str], release: Runner) -> None:
+    project = extension(tmp_path / "project", RECIPE.partition("[ci]")[0], SOURCE)
+    # Bakery is what the action installs, and nothing that these tests have.
+    venv.create(tmp_path / "venv", with_pip=True)
+    runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, dict(release.github))
+    runner.python = str(tmp_path / "venv/bin/python")
+    runner.folder.mkdir()
+    runner.run(caller(1))
+    assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
+    assert digests(runner.artifacts / "wheels") == digests(release.artifacts / "wheels-1")
 
 
 JOBS = """\

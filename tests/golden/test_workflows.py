@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pages import blocks
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+from bakery import __version__
 from bakery.cli.app import app
 from bakery.core.errors import DriftError, PlanError, RecipeError
 from bakery.emit.files import generate
@@ -32,7 +34,10 @@ from bakery_iree.tool_image import image_name
 from bakery_iree.workspace import job_files as load_jobs
 
 HERE = Path(__file__).parent / "workflows"
+ROOT = HERE.parents[2]
 GOLDEN = sorted(HERE.glob("*.yml"))
+CALLED, ACTION = ROOT / ".github/workflows/wheels.yml", ROOT / "action.yml"
+"""What projects use that keep no workflow of their own."""
 Golden = Callable[[Path, str], None]
 
 # The version stands still here, so that a release changes no golden file.
@@ -191,12 +196,31 @@ def tool(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_are_valid_by_the_published_schema() -> None:
-    done = tool("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, GOLDEN))
-    assert done.returncode == 0, done.stdout
+    for schema, files in (("workflows", [*GOLDEN, CALLED]), ("actions", [ACTION])):
+        done = tool("check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", *map(str, files))
+        assert done.returncode == 0, done.stdout
+
+
+def test_what_projects_call_installs_this_version() -> None:
+    inputs = YAML(typ="safe").load(CALLED.read_text())["on"]["workflow_call"]["inputs"]
+    assert inputs["install"]["default"] == f"wheel-bakery[audit]=={__version__}"
+    # Each input has a use, and no other is used.
+    for file, given in ((CALLED, inputs), (ACTION, YAML(typ="safe").load(ACTION.read_text())["inputs"])):
+        assert set(re.findall(r"\binputs\.([a-z]+)", file.read_text())) == set(given)
+
+
+def test_callers_of_the_documentation_pass_zizmor(tmp_path: Path) -> None:
+    callers = [block for block in blocks("ci.md", "yaml") if "OWNER/wheel-bakery" in block]
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    for number, text in enumerate(callers):
+        assert len(text.splitlines()) <= 15
+        (tmp_path / f".github/workflows/{number}.yml").write_text(text)
+    done = tool("zizmor", "--offline", "--no-progress", str(tmp_path))
+    assert (len(callers), done.returncode) == (2, 0), done.stdout
 
 
 def test_zizmor_finds_nothing_at_its_strictest_persona() -> None:
-    done = tool("zizmor", "--offline", "--no-progress", "--persona", "auditor", *map(str, GOLDEN))
+    done = tool("zizmor", "--offline", "--no-progress", "--persona", "auditor", *map(str, [*GOLDEN, CALLED, ACTION]))
     assert (done.returncode, "No findings to report" in done.stdout + done.stderr) == (0, True), done.stdout
 
 
@@ -206,13 +230,14 @@ def test_zizmor_would_find_an_action_without_a_hash(tmp_path: Path) -> None:
     assert tool("zizmor", "--offline", "--no-progress", str(tmp_path / "bad.yml")).returncode != 0
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*GOLDEN, CALLED], ids=lambda path: path.stem)
 def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
     document = YAML(typ="safe").load(path.read_text())
     assert document["permissions"] == {}
     rights = {name: job["permissions"] for name, job in document["jobs"].items()}
     known = {
         "modules": {"contents": "read"},
+        "plan": {"contents": "read"},
         "bake": {"contents": "read"},
         "build": {"contents": "read"},
         "wheels": {"contents": "read"},
@@ -233,7 +258,7 @@ TAG = "github\\.ref_type == 'tag'"
 STATE = rf"\$\{{\{{ {TAG} && '/bakery/compiler-cache' \|\| '' \}}\}}"
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*GOLDEN, CALLED], ids=lambda path: path.stem)
 def test_no_cache_is_in_the_checkout_and_pull_requests_leave_none(path: Path) -> None:
     steps = [step for job in YAML(typ="safe").load(path.read_text())["jobs"].values() for step in job["steps"]]
     cached = [step for step in steps if step.get("uses", "").startswith("actions/cache")]
@@ -245,7 +270,11 @@ def test_no_cache_is_in_the_checkout_and_pull_requests_leave_none(path: Path) ->
     for step in steps:
         environment = step.get("env", {})
         # A release takes nothing that another run made.
-        assert environment.get("BAKERY_CACHE", "none") in ("none", "${{ github.ref_type != 'tag' && 'gha' || 'none' }}")
+        assert environment.get("BAKERY_CACHE", "none") in (
+            "none",
+            "${{ github.ref_type != 'tag' && 'gha' || 'none' }}",
+            "${{ runner.os == 'Linux' && github.ref_type != 'tag' && matrix.cache || 'none' }}",
+        )
         if environment.get("BAKERY_CACHE", "none") != "none":
             assert environment["BAKERY_CACHE_READ_ONLY"] == "${{ github.event_name == 'pull_request' }}"
         place = environment.get("BAKERY_COMPILER_CACHE", "")

@@ -73,11 +73,14 @@ def test_renovate_finds_every_pinned_action_and_image() -> None:
         assert len(found) == len(tomllib.loads(text)[rows]) > 5
 
 
-def test_the_workflow_uses_the_pinned_actions() -> None:
-    uses = re.findall(r"uses: (\S+)@(\S+) # (\S+)", (WORKFLOWS / "ci.yml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    "path", [".github/workflows/ci.yml", ".github/workflows/wheels.yml", "action.yml", "docs/ci.md"]
+)
+def test_the_workflow_uses_the_pinned_actions(path: str) -> None:
+    uses = re.findall(r"uses: (\S+)@(\S+) # (\S+)", (ROOT / path).read_text(encoding="utf-8"))
     assert uses
     for repository, commit, version in uses:
-        row = action(repository)
+        row = action("/".join(repository.split("/")[:2]))
         assert (commit, version) == (row.commit, row.version), repository
 
 

@@ -13,10 +13,12 @@ from rich.text import Text
 
 from bakery.core.names import SYSTEMS, Kind
 from bakery.core.text import count
+from bakery.emit.workflow import fitting_cache, is_tight
 from bakery.plan.cells import Cell, selects
 from bakery.plan.model import VERSION, Plan
 from bakery.plan.shards import CellGroup, job_groups
-from bakery.toolchains.facts import runners
+from bakery.recipe.models import Ci
+from bakery.resolve.plan_options import workflow_settings
 from wheel_audit.tables import plain_table
 from wheel_audit.terminal import write
 
@@ -184,10 +186,13 @@ def _by_system(plan: Plan, only: tuple[str, ...]) -> list[Plan]:
     return [part.filter_by_pattern(only) for part in selected or parts[:1]]
 
 
-def _job(group: CellGroup) -> dict[str, str]:
+def _job(group: CellGroup) -> dict[str, str | bool]:
+    ci = group.plan.ci or workflow_settings(Ci())
     return {
         "recipe": group.plan.recipe,
         "job": group.name,
-        "runner": runners()[group.platform],
+        "runner": ci.runners[group.platform],
         "cells": " ".join(cell.id for cell in group.cells),
+        "cache": fitting_cache(group.plan, ci),
+        "free-disk": is_tight(ci, [group]),
     }

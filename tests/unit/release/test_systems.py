@@ -163,6 +163,7 @@ def test_the_matrix_of_jobs_has_all_systems(tmp_path: Path) -> None:
         ("macos-15", "cp311-macosx_arm64 cp313-macosx_arm64"),
         ("windows-2025", "cp311-win_amd64 cp313-win_amd64"),
     ]
+    assert {(job["cache"], job["free-disk"]) for job in jobs} == {("gha", False)}
     (job,) = json.loads(matrix([made], ("*-win_amd64",)))["include"]
     assert job["job"] == "cp311-win_amd64+1"
     with pytest.raises(UsageError, match="no cell matches nothing"):
