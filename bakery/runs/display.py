@@ -30,6 +30,9 @@ _BAR = 12
 SETTLED_S = 1.0
 """Seconds that a cell runs before its time is estimated: by then, it is known what is cached."""
 
+LONG_S = 10.0
+"""Seconds after which the time of a step is shown, if it is not that of its cell."""
+
 _LOOKS = {
     "waiting": ("·", "dim"),
     "running": ("●", "cyan"),
@@ -84,7 +87,7 @@ class LiveDisplay(Listener):
 
     def _render(self) -> RenderableType:
         cells = self._board.cells
-        room = len(cells) if self._ended else max(3, self._console.size.height - 2)
+        room = len(cells) if self._ended else max(3, self._console.size.height - 3)
         shown, hidden = _fit(cells, room)
         table = self._table()
         first: dict[str, str] = {}
@@ -95,7 +98,14 @@ class LiveDisplay(Listener):
             table.add_row(*self._row(cell, first))
         if hidden:
             table.add_row("", Text(f"… and {hidden} more", style="dim"))
+        if len(cells) > 1 and not self._ended:
+            table.add_row("", Text(f"{sum(map(_is_done, cells))}/{len(cells)} cells"), "", "", self._total())
         return table
+
+    def _total(self) -> Text:
+        """Return how long the run still takes; empty if nobody knows."""
+        left = self._board.seconds_left(self._clock())
+        return Text(f"~{about(left)} left" if left >= 1 else "", "dim")
 
     def _table(self) -> Table:
         table = Table(box=None, show_header=False, pad_edge=False, expand=True, padding=(0, 1))
@@ -131,12 +141,16 @@ class LiveDisplay(Listener):
             return Text("waiting" if cell.started_at is None else "waiting for the engine")
         if first.get(step.digest, cell.name) != cell.name:
             return Text(f"{step.work}: waits for {first[step.digest]}")
+        age = self._clock() - step.seen_at if step.seen_at is not None and look == "running" else 0.0
+        since = f" {duration(age)}" if age >= LONG_S and cell.elapsed(self._clock()) - age >= 1 else ""
         counter = step.counter
         if counter and counter[1]:
             filled = min(_BAR, _BAR * counter[0] // counter[1])
             # Two characters, because there may be no colors.
-            return Text.assemble(_work(step), " ", ("━" * filled, "cyan"), ("─" * (_BAR - filled), "dim"))
-        return Text(step.work)
+            return Text.assemble(
+                _work(step), " ", ("━" * filled, "cyan"), ("─" * (_BAR - filled), "dim"), (since, "dim")
+            )
+        return Text.assemble(step.work, (since, "dim"))
 
     def _rest(self, cell: CellProgress, look: str) -> str:
         """Return how long a cell will still run, or how many of its steps were cached."""
@@ -154,6 +168,10 @@ class LiveDisplay(Listener):
         if self._ended:
             return "ended"
         return "waiting" if cell.started_at is None else "running"
+
+
+def _is_done(cell: CellProgress) -> bool:
+    return cell.finished_at is not None and not cell.failure
 
 
 def _fit(cells: Sequence[CellProgress], room: int) -> tuple[list[CellProgress], int]:

@@ -62,13 +62,16 @@ class CellProgress:
 
     @property
     def last(self) -> Step | None:
-        """The step that began last; None before the first."""
+        """The command that began last; what else began last if there was none, and None before the first step."""
         steps = [target.current for target in self.targets if target.current]
-        return max(steps, key=lambda step: step.seen_at or 0.0, default=None)
+        steps += [step for step in self.steps.values() if step.seen_at is not None]
+        return max(steps, key=lambda step: (step.is_command, step.seen_at or 0.0), default=None)
 
     @property
     def last_line(self) -> str:
-        """The newest line of a target that is not done."""
+        """The newest line of the step that failed, or of a target that is not done."""
+        if self.failure and (tail := self.failure.output.tail):
+            return tail[-1]
         lines = (target.last_line for target in self.targets if target.finished_at is None or target.failure)
         return next(filter(None, lines), "")
 
@@ -79,15 +82,29 @@ class CellProgress:
         return (self.finished_at if self.finished_at is not None else now) - self.started_at
 
     def seconds_left(self, now: float) -> float:
-        """Return how many seconds its steps will take if they take as long as last time; 0 if nobody knows."""
+        """Return how many seconds its steps will take if they take as long as last time; 0 if nobody knows.
+
+        A step that counts its files takes as long for the others as for those that are done.
+        """
         left = 0.0
         every = self.steps
         ahead = _ahead(every) if self.times else set()
         for work, seconds in self.times.items():
             steps = [step for step in every.values() if step.work == work]
             if any(step.digest in ahead for step in steps):
-                left += max(0.0, seconds - sum(_spent(step, now) for step in steps))
+                counted = next((step for step in steps if step.running and _share(step)), None)
+                if counted:
+                    share = _share(counted)
+                    left += _spent(counted, now) * (1 - share) / share
+                else:
+                    left += max(0.0, seconds - sum(_spent(step, now) for step in steps))
         return left
+
+
+def _share(step: Step) -> float:
+    """Return the share of a step's files that are done; 0 if it counts none, or too few to tell."""
+    done, all_ = step.counter or (0, 0)
+    return done / all_ if done > 1 and all_ else 0.0
 
 
 def _ahead(steps: Mapping[str, Step]) -> set[str]:
@@ -161,6 +178,15 @@ class Board:
         for name, state in self.targets.items():
             members.setdefault(self.cell_of(name), []).append(state)
         return [CellProgress(name, states, self._times.get(name, {})) for name, states in members.items()]
+
+    def seconds_left(self, now: float) -> float:
+        """Return how many seconds the run still takes, if as many cells are baked at once as now; 0 if nobody knows."""
+        cells = [cell for cell in self.cells if cell.finished_at is None and not cell.failure]
+        running = {cell.name: cell.seconds_left(now) for cell in cells if cell.started_at is not None}
+        waiting = [sum(cell.times.values()) for cell in cells if cell.started_at is None]
+        if not all(running.values()) or not all(waiting) or not running:
+            return 0.0
+        return max(*running.values(), (sum(running.values()) + sum(waiting)) / len(running))
 
 
 class Listener:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -123,7 +124,8 @@ def test_live_redraws_on_a_terminal_and_keeps_to_its_height() -> None:
     clock.now += 1
     display.tick()
     drawn = file.getvalue()
-    assert "… and 78 more" in drawn
+    assert "… and 79 more" in drawn
+    assert "0/100 cells" in drawn
     file.truncate(0)
     display.finish()
     assert " cp399" in file.getvalue()
@@ -434,14 +436,29 @@ def test_a_row_has_the_time_that_is_left_until_it_is_done() -> None:
     assert "compile 20.0s ~3 min left" in drawn(started("[compile 1/1] RUN make", "compile"), 20)
     counter = base64.b64encode(b"[12/48] gcc\n").decode()
     text = drawn(status(logs=[{"vertex": "compile", "stream": 1, "data": counter}]), 80)
-    assert "compile 12/48 ━━━───────── 1m40s ~75 s left" in text
-    # Longer than last time: what is left is the repair, and then nobody knows.
-    assert "~5 s left" in drawn(b"{}", 100)
+    assert "compile 12/48 ━━━───────── 1m40s ~5 min left" in text, "as the first quarter of its files took"
+    # No file ends any more, so the others will take longer, too.
+    assert "~10 min left" in drawn(b"{}", 100)
     drawn(step("[compile 1/1] RUN make", "compile"), 1)
     assert "left" not in drawn(step("[repair 1/1] RUN make", "repair"), 1)
     # One row for the wheel and its test.
     assert "\n" not in file.getvalue()
     display.finish()
+
+
+def test_a_run_has_a_total_when_all_of_its_cells_have_an_estimate() -> None:
+    clock = Clock()
+    made, file = console(terminal=True)
+    display = LiveDisplay(made, clock)
+    progress = Progress(("wheel-a", "wheel-b"), clock)
+    display.start(board(progress, a=TIMES, b=TIMES))
+    line = started("[wheel-a compile 1/1] RUN make", "compile")
+    display.line(line, progress.feed(line), "a")
+    clock.now += 20
+    display.tick()
+    assert re.search(r"0/2 cells +~\d+ min left", file.getvalue())
+    display.finish()
+    assert "cells" not in file.getvalue().splitlines()[-1]
 
 
 def test_an_export_is_what_runs() -> None:
