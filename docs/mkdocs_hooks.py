@@ -35,6 +35,21 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return _LINK.sub(shown, markdown)
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Give the fields of tables the titles of their columns, which a phone shows beside them (site.css)."""
+
+    def labelled(table: re.Match[str]) -> str:
+        titles = [re.sub("<[^>]*>", "", title) for title in re.findall(r"<th[^>]*>(.*?)</th>", table[0])]
+
+        def row(match: re.Match[str]) -> str:
+            fields = iter(titles)
+            return re.sub("<td", lambda _: f'<td data-title="{next(fields, "")}"', match[0])
+
+        return re.sub(r"(?s)<tr>.*?</tr>", row, table[0])
+
+    return re.sub(r"(?s)<table>.*?</table>", labelled, html)
+
+
 def commands() -> str:
     """Return the page with the help of every command."""
     group = typer.main.get_command(app)

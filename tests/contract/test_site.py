@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bakery.cli.plugins import exit_codes
+from bakery.core.environment import OWN, PREFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 _ELSEWHERE = re.compile(r"""<(?:link|script|img|iframe)\b[^>]*\b(?:href|src)=["']?(?:https?:)?//[^\s>]*""")
@@ -42,6 +43,13 @@ def test_the_generated_pages_are_complete(site: Path) -> None:
     assert [code for code in (0, *exit_codes()) if f"<td>{code}</td>" not in codes] == []
     commands = (site / "reference/commands/index.html").read_text()
     assert "Usage: wheel-bakery reproduce " in commands
+    variables = (site / "reference/environment/index.html").read_text()
+    assert [name for name in sorted(OWN) if f"{PREFIX}{name}<" not in variables] == []
+    recipe = (site / "recipe/index.html").read_text()
+    assert [
+        key for key in ("name", "builder.toolkit", "matrix.overrides", "ci.runners") if f'id="{key}"' not in recipe
+    ] == []
+    assert '<span class="k">' in (site / "tutorials/first-wheel/index.html").read_text(), "code has colours"
     assert [path for path in site.rglob("*") if path.suffix in (".py", ".pyc")] == []
 
 

@@ -111,7 +111,7 @@ def _section(model: type[Model], path: str, title: str) -> Iterator[str]:
     yield "| Key | Type | Default | Description |\n|---|---|---|---|\n"
     fields = type_names.keys(model)
     for key, field in fields.items():
-        yield _row(key, field, model.descriptions().get(key, ""))
+        yield _row(_join(path, key), field, model.descriptions().get(key, ""))
     for key, field in fields.items():
         inner = type_names.model_of(field.annotation)
         if inner is not None:
@@ -122,12 +122,18 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _row(key: str, field: FieldInfo, text: str) -> str:
+def _row(path: str, field: FieldInfo, text: str) -> str:
     meaning = _markdown(" ".join(text.split()))
     examples = ", ".join(_code(_toml(example)) for example in field.examples or ())
     if examples:
         meaning += f" Example{'s' if len(field.examples or ()) > 1 else ''}: {examples}"
-    cells = (_code(key), type_names.describe(field), _default(field), meaning)
+    # Links lead to a key: recipe.md#builder.toolkit.
+    cells = (
+        f'<a id="{path}"></a>{_code(path.rpartition(".")[2])}',
+        type_names.describe(field),
+        _default(field),
+        meaning,
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
