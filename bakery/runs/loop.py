@@ -26,7 +26,7 @@ from bakery.runs.lock.model import Materials
 from bakery.runs.processes import Signals
 from bakery.runs.publish import NameTaken
 from bakery.runs.run_options import CellSelection
-from bakery.runs.run_report import CellFailure, RunReport, finished_target
+from bakery.runs.run_report import CellFailure, RunReport, about, finished_target
 from bakery.runs.same_name import SameNames
 from bakery.runs.scheduler import Schedule, State, Try, delay
 from bakery.runs.selection import Selection
@@ -439,6 +439,7 @@ def _report(runner: Runner, seconds: float) -> RunReport:
         seconds=seconds,
         started=time.time() - seconds,
         failures=failures,
+        about=about(run.root),
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         replaced=dict(finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),

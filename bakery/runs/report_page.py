@@ -9,19 +9,26 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 from collections import deque
 from collections.abc import Sequence
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
+from bakery.core.durations import duration
 from bakery.core.errors import OutputError, UsageError
 from bakery.core.inside import Inside
+from bakery.core.text import count
 from bakery.plan.values import Json
 from bakery.runs.cell_profile import CellProfile, Command, StepTime, read
-from bakery.runs.kept_logs import Failure, Report, ReportedTarget, lines, read_report
+from bakery.runs.journal import Result
+from bakery.runs.kept_logs import Failure, Report, ReportedTarget, lines, of_step, read_report
 from bakery.runs.run_folders import kept_runs
 from bakery.toolchains.facts.archs import Arch, cover, parse
+from wheel_audit.text import printable
 
 NAME = "report.html"
 
@@ -68,9 +75,49 @@ def html(document: Document) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Run</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        '<header><h1></h1><p></p><nav aria-label="Sections"></nav></header>\n<main></main>\n'
+        f"<title>{_text(document['recipe'])}: {_text(document['run'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"{_header(document)}<main>{_plain(document)}</main>\n"
         f'<script type="application/json" id="data">{text}</script>\n<script>{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def _text(value: Json) -> str:
+    return escape(printable(str(value), "\n\t"))
+
+
+def _header(document: Document) -> str:
+    about = {"run": document["run"], **cast("Document", document["about"])}
+    rows = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in about.items())
+    heading = f"<h1>{_text(document['recipe'])}</h1><dl>{rows}</dl>"
+    return f'<header>{heading}<nav aria-label="Sections"></nav></header>\n'
+
+
+def _plain(document: Document) -> str:
+    """Return the results for readers that run no script; the script replaces them."""
+    cells = {str(target["cell"]): True for target in cast("list[Document]", document["targets"])}
+    for target in cast("list[Document]", document["targets"]):
+        cells[str(target["cell"])] &= not target.get("reason")
+    wheels = cast("list[Document]", document["wheels"])
+    warned = [warning for wheel in wheels for warning in cast("list[str]", wheel.get("warnings", []))]
+    numbers = (
+        f"{sum(cells.values())} of {len(cells)} cells done in {duration(cast('float', document['seconds']))}; "
+        f"{count(len(wheels), 'wheel')} passed the audit, with {count(len(warned), 'warning')}."
+    )
+    warnings = "".join(f"<li>{_text(warning)}</li>" for warning in dict.fromkeys(warned))
+    lines = "".join(
+        "<tr>" + "".join(f"<td>{_text(row[key])}</td>" for key in ("name", "result", "about")) + "</tr>"
+        for row in cast("list[Document]", document["results"])
+    )
+    failures = "".join(
+        f"<article><h3>{_text(item['message'])}</h3>"
+        f"<pre>{_text(chr(10).join(cast('list[str]', item['details'])))}</pre></article>"
+        for item in cast("list[Document]", document["failures"])
+    )
+    head = "<tr><th>Target</th><th>Result</th><th>Wheel or reason</th></tr>"
+    return (
+        f"<section><h2>Result</h2><p>{numbers}</p><ul>{warnings}</ul></section>"
+        + (f"<section><h2>Failures</h2>{failures}</section>" if failures else "")
+        + f"<section><h2>Targets</h2><table>{head}{lines}</table></section>"
     )
 
 
@@ -85,30 +132,89 @@ def data(run: Path, report: Report) -> Document:
     return {
         **cast("Document", report),
         "run": run.name,
-        "failures": _failures(run, report["failures"]),
+        "about": cast("Document", report.get("about", {})),
+        "failures": _failures(run, report["failures"], report["recipe"]),
+        "results": [
+            {
+                "name": row["name"],
+                "result": row["result"],
+                "about": ", ".join(_names(row)) or str(row.get("reason", "")),
+            }
+            for row in report["targets"]
+        ],
+        "wheels": _wheels(report["targets"]),
+        "counts": _counts(profiles, report),
         "previous": _previous(run, report),
         "gpus": _gpus(report["targets"]),
         **_timeline(profiles, report["started"]),
     }
 
 
-def _failures(run: Path, failures: Sequence[Failure]) -> list[Json]:
-    """Return the failures, cells that failed alike together, with the end of the first one's log."""
+def _names(target: ReportedTarget) -> list[str]:
+    return [Path(wheel["path"]).name for wheel in target["wheels"]]
+
+
+def _wheels(targets: Sequence[ReportedTarget]) -> list[Json]:
+    """Return the wheels, each once, with what the audit found and what their names promise."""
+    rows: dict[str, Document] = {}
+    for target in targets:
+        for wheel in target["wheels"]:
+            name = Path(wheel["path"]).name
+            row = rows.setdefault(name, {**cast("Document", wheel), "name": name, "cells": [], "kept": False})
+            cast("list[Json]", row["cells"]).append(target["cell"])
+            row["kept"] = target["result"] == Result.KEPT
+            row["platform"] = name.removesuffix(".whl").rpartition("-")[2]
+    return list(rows.values())
+
+
+def _counts(profiles: Sequence[CellProfile], report: Report) -> Document:
+    """Return the steps and compilations of the run, those of a cell once: its wheel and its test share them."""
+    every = [(profile.cell, step) for profile in profiles for step in profile.steps]
+    ran = {(step.title, round(step.start, 3)) for _, step in every if _ran(step, report["started"])}
+    cached = {(cell, step.title) for cell, step in every if not _ran(step, report["started"])}
+    compiled: dict[str, tuple[int, int]] = {}
+    for target in report["targets"]:
+        if found := cast("dict[str, int] | None", target.get("compiler_cache")):
+            of = compiled.get(target["cell"], (0, 0))
+            compiled[target["cell"]] = max(of, (found["compilations"], found["hits"]))
+    return {
+        "steps": len(ran) + len(cached),
+        "cached": len(cached),
+        "compilations": sum(count for count, _ in compiled.values()),
+        "hits": sum(hits for _, hits in compiled.values()),
+    }
+
+
+def _failures(run: Path, failures: Sequence[Failure], recipe: str) -> list[Json]:
+    """Return the failures, cells that failed alike together, with the end of the first one's log, and what to type next."""
     groups: dict[str, list[Failure]] = {}
     for failure in failures:
         key = json.dumps([failure["message"], failure["details"], failure["hint"]])
         groups.setdefault(key, []).append(failure)
     rows: list[Json] = []
     for group in list(groups.values())[:_MAX_FAILURES]:
-        log = Path(group[0]["log"]).name
-        shown: Document = {"cells": [item["cell"] for item in group], "lines": _end(run / "logs" / log) if log else []}
+        first, log = group[0], Path(group[0]["log"]).name
+        shown: Document = {
+            "cells": [item["cell"] for item in group],
+            "lines": _end(run / "logs" / log, first["stage"], recipe) if log else [],
+            "link": f"logs/{quote(log)}" if log else "",
+            "commands": _commands(first),
+        }
         rows.append({**cast("Document", group[0]), **shown})
     return rows
 
 
-def _end(log: Path) -> list[Json]:
+def _commands(failure: Failure) -> list[Json]:
+    cell, stage = shlex.quote(failure["cell"]), shlex.quote(failure["stage"])
+    shell = [f"wheel-bakery shell {cell} --at {stage}"] if failure["stage"] else []
+    return [f"wheel-bakery logs {cell}", *shell, "wheel-bakery full --failed"]
+
+
+def _end(log: Path, stage: str, recipe: str) -> list[Json]:
+    """Return the last lines of the failed step; of the whole log, if it has none of the step."""
     try:
-        text = "\n".join(deque(lines(log), _LOG_LINES))[-_LOG_CHARACTERS:]
+        last = deque(of_step(lines(log), stage, [recipe]), _LOG_LINES) if stage else None
+        text = "\n".join(last or deque(lines(log), _LOG_LINES))[-_LOG_CHARACTERS:]
     except OutputError:
         return []
     return list(text.split("\n"))

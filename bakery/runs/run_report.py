@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+from bakery import __version__
 from bakery.core.errors import BakeryError, OutputError
+from bakery.core.git_command import git
 from bakery.core.inside import Inside
 from bakery.core.names import Kind
+from bakery.engine.host import memory
 from bakery.plan.cells import Target
 from bakery.plan.values import Json
 from bakery.runs.journal import Record, Result
 
 VERSION = 3
 """Version of the JSON of a run."""
+
+_PROGRAMS = ("wheel-bakery", "__main__.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,7 @@ class RunReport:
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
     about several wheels together. ``started``: when the first cell could start, in seconds since
     1970. ``replaced``: wheel that had another content in the output folder → what changed since; empty if unknown.
+    ``about``: what ran, where and when, for people (`about`).
     """
 
     recipe: str
@@ -96,6 +107,7 @@ class RunReport:
     warnings: tuple[str, ...] = ()
     started: float = 0.0
     replaced: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -140,6 +152,7 @@ class RunReport:
         return {
             "version": VERSION,
             "recipe": self.recipe,
+            "about": dict(self.about),
             "succeeded": self.succeeded,
             "stopped": self.stopped,
             "started": round(self.started, 3),
@@ -159,6 +172,21 @@ class RunReport:
             Inside(self.state).write(path.name, json.dumps(self.to_json(), indent=1).encode())
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def about(root: Path) -> dict[str, str]:
+    """Return what a reader of a report asks first: the command, the commit, the version, the machine and the time."""
+    program = Path(sys.argv[0]).name
+    commit = (git(root, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    found = {
+        "command": shlex.join(["wheel-bakery", *sys.argv[1:]]) if program in _PROGRAMS else "",
+        "commit": commit,
+        "bakery": __version__,
+        "machine": system + (f", {size // 10**9} GB of memory" if (size := memory()) else ""),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+    }
+    return {name: text for name, text in found.items() if text}
 
 
 def _row(target: TargetReport) -> Json:

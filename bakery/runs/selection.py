@@ -31,7 +31,7 @@ from bakery.runs.records.read import kept_records
 from bakery.runs.repository import repository_digest
 from bakery.runs.run_folders import run_folder, state_folder
 from bakery.runs.run_options import CellSelection, Options
-from bakery.runs.run_report import RunReport, finished_target
+from bakery.runs.run_report import RunReport, about, finished_target
 from bakery.runs.source_files import source_of
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ def kept_report(chosen: Selection) -> RunReport:
         state=run.state,
         seconds=time.monotonic() - started,
         warnings=(*run_warnings(run.root, chosen.plan, rows), *never),
+        about=about(run.root),
     )
     try:
         with run_folder(run.state) as folder:

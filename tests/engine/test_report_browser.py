@@ -73,6 +73,30 @@ def test_hostile_text_stays_text(page: Page, run: Path) -> None:
         assert HOSTILE in page.run(f"document.querySelector('{place}').textContent"), place
 
 
+def test_commands_are_copied_and_steps_come_by_time(page: Page, run: Path) -> None:
+    page.open(report_page.write(run))
+    page.run("navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }")
+    page.run("document.querySelector('#failures .command code + .copy').click()")
+    assert page.run("window.copied") == "wheel-bakery logs cp312"
+    assert page.run("document.querySelector('#failures a').getAttribute('href')") == "logs/wheel-0.log"
+    page.run("document.querySelectorAll('button.lane')[0].click()")
+    times = page.run(
+        "[...document.querySelectorAll('.detail tbody tr')].slice(0, 2).map(row => row.cells[2].textContent)"
+    )
+    assert times == ["6.0 s", "2.0 s"]
+    # What was not built to the end was not faster: it has no colour.
+    rows = "[...document.querySelectorAll('#comparison tbody tr')].map(row => row.cells[2].firstChild.className)"
+    assert page.run(rows) == ["less", "dim", "less"]
+
+
+def test_without_javascript_there_is_the_result(page: Page, run: Path) -> None:
+    page.send("Emulation.setScriptExecutionDisabled", value=True)
+    page.open(report_page.write(run))
+    text = page.run("document.body.textContent")
+    for part in ("2 of 3 cells done", "demo-1-0.whl", HOSTILE, "0.1.0"):
+        assert part in text
+
+
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("axe")

@@ -14,6 +14,7 @@ from bakery.runs.run_report import CellFailure, PublishedWheel, RunReport, Targe
 
 DEVICE = {"sm_80": 3000, "compute_90": 500}
 ZERO = 1_795_000_000.0
+ABOUT = {"command": "wheel-bakery full", "commit": "0" * 40, "bakery": "0.1.0", "date": "2026-11-26 17:00:00 UTC"}
 
 
 def runs_of(project: Path, environ: Mapping[str, str] = os.environ) -> Path:
@@ -61,7 +62,9 @@ def make_run(
     failures = tuple(
         CellFailure(cell, BakeError(f"make failed {text}", details=["a.c:1:1: error: no"])) for cell in failed
     )
-    document = RunReport("demo", tuple(rows), root / "dist", run, seconds * 2, failures, started=ZERO).to_json()
+    document = RunReport(
+        "demo", tuple(rows), root / "dist", run, seconds * 2, failures, started=ZERO, about=ABOUT
+    ).to_json()
     for failure in document["failures"]:
         failure["log"] = str(run / "logs" / "wheel-0.log")
     (run / "report.json").write_text(json.dumps(document))

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from bakery.core.durations import duration
 from bakery.core.names import some_cells
-from bakery.core.text import size_text
+from bakery.core.text import count, size_text
 from bakery.runs.audited import NOTE
-from bakery.runs.run_report import RunReport, TargetReport
+from bakery.runs.run_report import PublishedWheel, RunReport, TargetReport
 from wheel_audit.tables import plain_table
 from wheel_audit.text import printable
 
@@ -95,21 +95,29 @@ def markdown(reports: Sequence[RunReport]) -> str:
     for report in reports:
         cells = report.cells
         parts.append(f"### {report.recipe}: {sum(cells.values())} of {len(cells)} cells, {duration(report.seconds)}\n")
+        about = [f"{name} {_code(text)}" for name, text in report.about.items()]
+        parts += [f"{', '.join(about)}\n"] if about else []
         parts.append("| target | result | time | cached | tries | |\n|---|---|--:|--:|--:|---|")
         for target in report.targets:
-            details = [f"{_code(item.path.name)} {size_text(item.size)}" for item in target.wheels]
+            details = [f"{_code(item.path.name)} {size_text(item.size)}, {_audit(item)}" for item in target.wheels]
             details += [f"ccache: {_ccache(target)}"] if target.compiled else []
             details += [_escaped(target.reason)] if target.reason else []
             details += [f"log: {_code(str(target.log))}"] if target.reason and target.log else []
             numbers = f"{duration(target.seconds)} | {target.cached}/{target.steps} | {target.tries}"
             result = f"{_MARKS[target.result]} {target.result}"
             parts.append(f"| {target.name} | {result} | {numbers} | {'<br>'.join(details)} |")
-        parts += ["", *(f"- ⚠️ {_escaped(text)}" for text in report.warnings)] if report.warnings else []
+        told = warnings(report)
+        parts += ["", *(f"- ⚠️ {_escaped(text)}" for text in told)] if told else []
         parts.append("")
     return "\n".join(parts)
 
 
 _MARKS = {"done": "✅", "kept": "✅", "failed": "❌", "canceled": "➖"}
+
+
+def _audit(wheel: PublishedWheel) -> str:
+    """Return what the audit said of a wheel; no other is published."""
+    return f"audit: {count(len(wheel.warnings), 'warning')}" if wheel.warnings else "audit: passed"
 
 
 def _ccache(target: TargetReport) -> str:

@@ -235,7 +235,8 @@ def error_json(error: BakeryError) -> dict[str, Json]:
     return {
         "message": error.message,
         "details": list(error.details),
-        "hint": advice(error) or error.hint,
+        # The log and the step, which the hint of a failed step names, are below.
+        "hint": first.hint if first else error.hint,
         "log": str(first.log or "") if first else "",
         "stage": first.stage if first else "",
         "step": first.index if first else "",

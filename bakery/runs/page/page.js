@@ -26,7 +26,27 @@ function duration(seconds) {
 
 const megabytes = (bytes) => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(2)} MB`);
 const percent = (part, all) => `${Math.round((100 * part) / all)} %`;
+const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const sum = (items, value) => items.reduce((total, item) => total + value(item), 0);
+
+// A button that copies a text; where a page may not use the clipboard, it selects the text for Ctrl+C.
+function copied(text, label = "Copy") {
+  const button = element("button", { type: "button", class: "copy", text: label, "aria-label": `Copy ${text}` });
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      const place = button.previousElementSibling;
+      if (place) getSelection().selectAllChildren(place);
+      button.textContent = "Press Ctrl+C";
+    }
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
+  return button;
+}
+
+const command = (text) => element("p", { class: "command" }, element("code", { text }), copied(text));
 
 function section(id, title, ...children) {
   const heading = element("h2", { id: `${id}-title`, text: title });
@@ -72,18 +92,14 @@ function summary() {
   const cells = new Map();
   for (const row of data.targets) cells.set(row.cell, (cells.get(row.cell) ?? true) && !row.reason);
   const done = [...cells.values()].filter(Boolean).length;
-  const wheels = new Map(data.targets.flatMap((row) => row.wheels).map((wheel) => [wheel.path, wheel]));
-  const size = sum([...wheels.values()], (wheel) => wheel.size);
-  const steps = sum(data.targets, (row) => row.steps);
-  const cached = sum(data.targets, (row) => row.cached);
-  const compiled = sum(data.targets, (row) => row.compiler_cache?.compilations ?? 0);
-  const hits = sum(data.targets, (row) => row.compiler_cache?.hits ?? 0);
+  const size = sum(data.wheels, (wheel) => wheel.size);
+  const { steps, cached, compilations: compiled, hits } = data.counts;
   const memory = Math.max(0, ...data.targets.map((row) => row.memory ?? 0));
   const before = data.previous;
   const tiles = [
     ["Cells done", `${done} of ${cells.size}`, data.stopped ? `stopped: ${data.stopped}` : ""],
     ["Time", duration(data.seconds), before ? `before: ${duration(before.seconds)}` : ""],
-    ["Wheels", `${wheels.size}`, size ? megabytes(size) : ""],
+    ["Wheels", `${data.wheels.length}`, size ? megabytes(size) : ""],
     ["Cached steps", steps ? percent(cached, steps) : "–", steps ? `${cached} of ${steps}` : "no step ran"],
     ["Compiler cache hits", compiled ? percent(hits, compiled) : "–", compiled ? `${hits} of ${compiled}` : ""],
     ["Highest memory of a cell", memory ? `${memory} MB` : "–", memory ? "" : "not measured"],
@@ -106,7 +122,11 @@ function failures() {
       const log = element("pre", { tabindex: "0", text: failure.lines.join("\n") });
       article.append(element("details", {}, element("summary", { text: "End of the log" }), log));
     }
-    if (failure.log) article.append(element("p", { class: "dim", text: `The whole log: ${failure.log}` }));
+    if (failure.link) {
+      const link = element("a", { href: failure.link, text: failure.log });
+      article.append(element("p", { class: "command" }, "The whole log: ", link, copied(failure.log)));
+    }
+    article.append(...failure.commands.map(command));
     return article;
   });
   section("failures", "Failures", ...articles);
@@ -125,10 +145,10 @@ function targets() {
     { title: "Target", class: "name", value: (row) => row.name },
     { title: "Result", value: (row) => row.result, node: (row) => element("span", { class: `result ${row.result}`, text: row.result }) },
     { title: "Time", class: "number", value: (row) => row.seconds, text: (row) => (row.tries ? duration(row.seconds) : "–") },
-    { title: "Cached", class: "number", value: (row) => (row.steps ? row.cached / row.steps : -1), text: (row) => (row.steps ? `${row.cached}/${row.steps}` : "–") },
-    { title: "Compiler cache", class: "number", value: (row) => row.compiler_cache?.hits ?? -1, text: (row) => (row.compiler_cache ? `${row.compiler_cache.hits}/${row.compiler_cache.compilations}` : "–") },
-    { title: "Memory", class: "number", value: (row) => row.memory ?? 0, text: (row) => (row.memory ? `${row.memory} MB` : "–") },
-    { title: "Size", class: "number", value: (row) => sum(row.wheels, (wheel) => wheel.size), text: (row) => row.wheels.map((wheel) => megabytes(wheel.size)).join("\n") || "–" },
+    { title: "Cached", class: "number extra", value: (row) => (row.steps ? row.cached / row.steps : -1), text: (row) => (row.steps ? `${row.cached}/${row.steps}` : "–") },
+    { title: "Compiler cache", class: "number extra", value: (row) => row.compiler_cache?.hits ?? -1, text: (row) => (row.compiler_cache ? `${row.compiler_cache.hits}/${row.compiler_cache.compilations}` : "–") },
+    { title: "Memory", class: "number extra", value: (row) => row.memory ?? 0, text: (row) => (row.memory ? `${row.memory} MB` : "–") },
+    { title: "Size", class: "number extra", value: (row) => sum(row.wheels, (wheel) => wheel.size), text: (row) => row.wheels.map((wheel) => megabytes(wheel.size)).join("\n") || "–" },
     { title: "Wheel or reason", class: "wide", value: about },
   ];
   if (data.targets.some((row) => row.node)) columns.splice(2, 0, { title: "Node", value: (row) => row.node });
@@ -147,6 +167,23 @@ function targets() {
   choice.addEventListener("change", filter);
   filter();
   section("targets", "Targets", element("div", { class: "controls" }, search, choice, count), box);
+}
+
+function wheels() {
+  if (!data.wheels.length) return;
+  const found = (row) => row.warnings.length;
+  const audit = (row) => (row.kept ? "passed before" : found(row) ? `passed, ${plural(found(row), "warning")}` : "passed");
+  const needs = (row) => /^manylinux_(\d+)_(\d+)/.exec(row.platform);
+  const columns = [
+    { title: "Wheel", class: "wide", value: (row) => row.name },
+    { title: "Audit", value: found, node: (row) => element("span", { class: `result ${found(row) ? "canceled" : "done"}`, text: audit(row) }) },
+    { title: "Runs on", class: "extra", value: (row) => row.platform, text: (row) => (needs(row) ? `glibc ≥ ${needs(row)[1]}.${needs(row)[2]}` : row.platform) },
+    { title: "Size", class: "number", value: (row) => row.size, text: (row) => megabytes(row.size) },
+    { title: "Cells", class: "extra", value: (row) => row.cells.join(", ") },
+    { title: "SHA-256", class: "extra", value: (row) => row.sha256,
+      node: (row) => element("span", { class: "command" }, element("code", { text: row.sha256.slice(0, 12), title: row.sha256 }), copied(row.sha256)) },
+  ];
+  section("wheels", "Wheels", table("Wheels", columns, [...data.wheels]).box, command(`wheel-bakery audit ${data.output}/*.whl`));
 }
 
 function running(length) {
@@ -170,6 +207,8 @@ function running(length) {
 
 function steps(cell) {
   const rows = cell.steps.map(([title, start, seconds, owner]) => ({ title: data.titles[title], start, seconds, owner }));
+  // What took long comes first.
+  rows.sort((a, b) => b.seconds - a.seconds);
   const columns = [
     { title: "Step", class: "wide", value: (row) => row.title },
     { title: "Start", class: "number", value: (row) => row.start, text: (row) => duration(row.start) },
@@ -177,7 +216,7 @@ function steps(cell) {
     { title: "Shared with", value: (row) => (row.owner < 0 ? "" : data.cells[row.owner].name) },
   ];
   const parts = [table(`Steps of ${cell.name}`, columns, rows).box];
-  if (cell.cached) parts.push(element("p", { class: "dim", text: `and ${cell.cached} cached steps` }));
+  if (cell.cached) parts.push(element("p", { class: "dim", text: `and ${plural(cell.cached, "cached step")}` }));
   if (cell.slowest.length) {
     const files = cell.slowest.map(([name, start, seconds, mb]) => ({ name, start, seconds, mb }));
     const about = [
@@ -222,7 +261,9 @@ function timeline() {
   const legend = element("div", { class: "legend" }, key("", "compile"), key("shared", "a step that another cell runs"), key("other", "other steps"));
   const parts = data.running.counts.length ? [running(length)] : [];
   const about = element("p", { class: "dim", text: `${duration(length)} from left to right. Choose a cell to see its steps.` });
-  section("timeline", "Timeline", about, legend, ...parts, element("div", { class: "lanes" }, ...lanes), panel);
+  const ticks = element("span", { class: "ticks" }, ...[0, 0.25, 0.5, 0.75, 1].map((part) => element("span", { text: duration(part * length) })));
+  const axis = element("div", { class: "lane chart", "aria-hidden": "true" }, element("span"), ticks, element("span"));
+  section("timeline", "Timeline", about, legend, ...parts, element("div", { class: "lanes" }, axis, ...lanes), panel);
 }
 
 function warnings() {
@@ -236,9 +277,9 @@ function warnings() {
     ...[...cells].map(([text, names]) => `${text} (${names.slice(0, 3).join(", ")}${names.length > 3 ? ` and ${names.length - 3} more` : ""})`),
     ...data.targets.flatMap((row) => row.cache_troubles.map((text) => `${row.name}: layer cache: ${text}`)),
   ];
-  if (!lines.length && !data.targets.some((row) => row.wheels.length)) return;
+  if (!lines.length && !data.wheels.length) return;
   const list = element("ul", {}, ...lines.map((text) => element("li", { text })));
-  section("audit", "Audit and warnings", lines.length ? list : element("p", { class: "empty", text: "The audit has no warning." }));
+  section("audit", "Audit and warnings", lines.length ? list : element("p", { class: "empty", text: `The audit passed ${plural(data.wheels.length, "wheel")} without a warning.` }));
 }
 
 function devices() {
@@ -266,7 +307,9 @@ function comparison() {
   const rows = data.targets.filter((row) => before.targets[row.name]).map((row) => ({ row, old: before.targets[row.name] }));
   if (!rows.length) return;
   const change = (value, text) => element("span", { class: value > 0 ? "more" : value < 0 ? "less" : "dim", text });
-  const time = ({ row, old }) => (row.tries && old.tries ? row.seconds - old.seconds : 0);
+  // A target that was not built to the end took less time, and that is no news.
+  const both = ({ row, old }) => row.tries && old.tries && row.result === "done" && old.result === "done";
+  const time = ({ row, old }) => (both({ row, old }) ? row.seconds - old.seconds : 0);
   const bytes = ({ row, old }) => (size(row) && old.size ? size(row) - old.size : 0);
   const sign = (value, text) => (value ? `${value > 0 ? "+" : "−"}${text}` : "–");
   const columns = [
@@ -278,11 +321,10 @@ function comparison() {
   section("comparison", "Compared with the previous run", element("p", { class: "dim", text: before.run }), table("Comparison", columns, rows).box);
 }
 
-document.title = `${data.recipe}: ${data.run}`;
-document.querySelector("h1").textContent = data.recipe;
-document.querySelector("header p").textContent = `Run ${data.run}`;
+main.replaceChildren();
 summary();
 failures();
+wheels();
 targets();
 timeline();
 warnings();

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import make_run, runs_of
+from runs import ABOUT, make_run, runs_of
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
@@ -68,6 +68,23 @@ def test_gpus_that_run_the_wheels(project: Path) -> None:
     runs = dict(zip([gpu["capability"] for gpu in gpus["names"]], wheel["by"], strict=True))
     assert (runs["7.5"], runs["8.0"], runs["8.6"], runs["9.0"]) == ("", "sm_80", "sm_80", "compute_90")
     assert wheel["device"] == {"sm_80": 3000, "compute_90": 500}
+
+
+def test_the_page_says_what_ran_and_what_to_type_next(project: Path) -> None:
+    page = report_page.write(runs_of(project) / "2")
+    document = embedded(page)
+    (failure,) = document["failures"]
+    assert failure["commands"] == ["wheel-bakery logs cp313", "wheel-bakery full --failed"]
+    assert failure["link"] == "logs/wheel-0.log"
+    (wheel,) = document["wheels"]
+    assert (wheel["cells"], wheel["platform"], wheel["kept"]) == (["cp311"], "0", False)
+    # Each cell compiles itself, and they share a step.
+    assert document["counts"] == {"steps": 3, "cached": 0, "compilations": 8, "hits": 2}
+    assert document["about"] == ABOUT
+    # Without a script, the page still has the result.
+    plain = page.read_text().partition("<main>")[2].partition("</main>")[0]
+    for text in ("1 of 2 cells done in 10.0s", "make failed", "a.c:1:1: error: no", "demo-1-0.whl", "a warning"):
+        assert text in plain
 
 
 def test_nothing_ends_the_script_or_the_data(project: Path) -> None:

@@ -142,7 +142,7 @@ def test_summary_is_markdown_whatever_a_build_printed() -> None:
     nasty = CellFailure("b", BakeryError("| <b>x</b> `y`"))
     text = markdown([report({"a": "done", "b": "failed"}, nasty)])
     assert "### demo: 1 of 2 cells, 2m05s" in text
-    assert "| wheel-a | ✅ done | 1m01s | 3/9 | 2 | `demo-1.0-py3-none-any.whl` 2 kB |" in text
+    assert "| wheel-a | ✅ done | 1m01s | 3/9 | 2 | `demo-1.0-py3-none-any.whl` 2 kB, audit: passed |" in text
     assert "\\| \\<b\\>x\\</b\\> \\`y\\`" in text
     assert "log: `/p/logs/wheel-b.log`" in text
     assert all(line.count(" | ") <= 6 for line in text.splitlines())
