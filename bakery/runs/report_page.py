@@ -144,6 +144,7 @@ def data(run: Path, report: Report) -> Document:
         ],
         "wheels": _wheels(report["targets"]),
         "counts": _counts(profiles, report),
+        "audit": f"wheel-bakery audit {shlex.quote(str(report.get('output', 'dist')))}/*.whl",
         "previous": _previous(run, report),
         "gpus": _gpus(report["targets"]),
         **_timeline(profiles, report["started"]),
@@ -205,9 +206,13 @@ def _failures(run: Path, failures: Sequence[Failure], recipe: str) -> list[Json]
 
 
 def _commands(failure: Failure) -> list[Json]:
-    cell, stage = shlex.quote(failure["cell"]), shlex.quote(failure["stage"])
-    shell = [f"wheel-bakery shell {cell} --at {stage}"] if failure["stage"] else []
-    return [f"wheel-bakery logs {cell}", *shell, "wheel-bakery full --failed"]
+    cell = failure["cell"]
+    shell = f"wheel-bakery shell {shlex.quote(cell)} --at {shlex.quote(failure['stage'])}"
+    return [
+        f"wheel-bakery logs {shlex.quote(cell)}",
+        *([shell] if failure["stage"] else []),
+        "wheel-bakery full --failed",
+    ]
 
 
 def _end(log: Path, stage: str, recipe: str) -> list[Json]:

@@ -285,7 +285,11 @@ def test_the_summary_of_a_job_has_no_markup(name: str) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the page's script")
 def test_the_page_shows_text() -> None:
-    page = html({"text": "".join(HOSTILE.values()) + "</script>\n"})
+    hostile = "".join(HOSTILE.values()) + "</script>\n"
+    row = {"name": hostile, "result": hostile, "about": hostile, "message": hostile, "details": [hostile]}
+    plain = {"recipe": hostile, "run": hostile, "about": {hostile: hostile}, "results": [row], "failures": [row]}
+    page = html({"text": hostile, "targets": [], "wheels": [{"warnings": [hostile]}], "seconds": 1, **plain})
+    assert is_text(page.partition("<body>")[2].partition('<script type="application/json"')[0])
     start = page.rindex("<script>") + len("<script>")
     script = page[start : page.index("const main")]
     at = page.index('id="data">') + len('id="data">')

@@ -183,7 +183,7 @@ function wheels() {
     { title: "SHA-256", class: "extra", value: (row) => row.sha256,
       node: (row) => element("span", { class: "command" }, element("code", { text: row.sha256.slice(0, 12), title: row.sha256 }), copied(row.sha256)) },
   ];
-  section("wheels", "Wheels", table("Wheels", columns, [...data.wheels]).box, command(`wheel-bakery audit ${data.output}/*.whl`));
+  section("wheels", "Wheels", table("Wheels", columns, [...data.wheels]).box, command(data.audit));
 }
 
 function running(length) {
