@@ -12,7 +12,7 @@ from bakery.resolve.references import declarations
 from bakery.resolve.references import parse as parse_value
 from bakery.resolve.settings import Settings
 from bakery.toolchains import components
-from bakery.toolchains.registry import ANY_CUDA, toolkits
+from bakery.toolchains.registry import ANY_CUDA, bases, toolkits
 from bakery.toolchains.toolkits.base import Toolkit
 from bakery.toolchains.toolkits.repository import Repository
 
@@ -86,10 +86,13 @@ def check_release(toolkit: Toolkit, cuda: str) -> None:
     if toolkit.releases and cuda not in toolkit.releases:
         major = cuda.partition(".")[0]
         near = [release for release in toolkit.releases if release.partition(".")[0] == major]
+        named = f"_cuda{cuda.replace('.', '_').rpartition('_')[0]}"
+        images = [name for name in bases() if name.endswith(named)]
+        with_it = f'write base = "{images[0]}", toolkit = "image": it has this CUDA; ' if images else ""
         raise PlanError(
             f"toolkit {toolkit.name!r} has no CUDA {cuda}, only {' and '.join(toolkit.releases)}",
-            hint=f'set CUDA_VERSION to {" or ".join(near or toolkit.releases)}; toolkit "clang" has other releases of '
-            f"CUDA 12, without nvcc; {_OTHER_BASE}",
+            hint=f'{with_it}set CUDA_VERSION to {" or ".join(near or toolkit.releases)}; toolkit "clang" has other releases '
+            f"of CUDA 12, without nvcc; {_OTHER_BASE}",
         )
 
 

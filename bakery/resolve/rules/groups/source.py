@@ -39,7 +39,8 @@ def _names(case: Case) -> Iterator[str]:
     "A build reads nothing outside of its source",
     why="Only the folder that source names is sent, so the build fails in a container, after the whole image of the builder "
     f"was made. {_WHEN}",
-    fix="move the build file to a folder that holds everything that it names, and set source to that folder",
+    fix="set source to the folder that holds everything that it names, and subdirectory to that of the package: "
+    'source = { path = ".", subdirectory = "pkg" }',
     source="the build context of Docker",
 )
 def _beyond(case: Case) -> Iterator[str]:
