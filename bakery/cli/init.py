@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from bakery.init.tree import Tree
     from bakery.init.write import Draft
 
+REGISTRY_S = 3.0
+"""Seconds that an image registry has to answer."""
+
 
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder of the project.", metavar="DIR")] = Path(),
@@ -44,7 +47,7 @@ def init(
     Example: wheel-bakery init && wheel-bakery wheel
     """
     from bakery.cli.recipes import print_warnings
-    from bakery.init.bases import base_choice
+    from bakery.init.bases import DEFAULT, base_choice
     from bakery.init.make import make_recipe
     from bakery.init.tree import scan
     from bakery.init.write import find_target
@@ -59,6 +62,13 @@ def init(
         return _ask(question, options) if is_asking else options[0]
 
     result = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
+    is_default = base is None and result.draft.entries["builder.base"].value == DEFAULT
+    if is_default and not print_ and (registry := _silent_registry()):
+        result = make_recipe(tree, source, target, base_choice("debian"), choose)
+        say(
+            f"note: {registry} does not answer, so the base is debian, which is made here; where it answers, "
+            f"--base {DEFAULT} gives wheels for older Linux, and more Pythons"
+        )
     print_warnings(result.plan, result.warnings)
     if print_:
         echo_text(result.text.rstrip("\n"))
@@ -71,6 +81,17 @@ def init(
     echo(f"{plan.recipe}: ok, {count(len(plan.cells), 'cell')}, {count(sum(1 for _ in plan.targets()), 'target')}")
     option = "" if folder.resolve() == Path.cwd() else f" -C {shlex.quote(str(folder))}"
     echo(f"next: wheel-bakery{option} wheel")
+
+
+def _silent_registry() -> str:
+    """Return the registry of the default base if it does not answer, and this machine can make Debian's; else nothing."""
+    from bakery.core.connections import answers
+    from bakery.engine.debian_packages import can_make_bases
+    from bakery.init.bases import DEFAULT
+    from bakery.toolchains.facts import pinned_images
+
+    registry = pinned_images()[DEFAULT][0].image.partition("/")[0]
+    return registry if can_make_bases() and not answers(f"https://{registry}/v2/", REGISTRY_S) else ""
 
 
 def _source(tree: Tree, *, is_asking: bool) -> str:

@@ -200,3 +200,14 @@ def fetch(
     """
     with open_url(request, Deadline(seconds), tls) as reply:
         return reply.headers.get_content_type(), read_answer(reply, most)
+
+
+def answers(address: str, seconds: float) -> bool:
+    """Whether a server answers at all, with an error or a certificate that nobody here knows, too."""
+    try:
+        open_url(urllib.request.Request(address), Deadline(seconds), None).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return isinstance(getattr(error, "reason", error), ssl.SSLError)
+    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -67,6 +68,17 @@ def machine_suite() -> str:
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise UnavailableError("this machine has no apt-get and dpkg-deb", hint="install apt and dpkg")
     return release["VERSION_CODENAME"]
+
+
+def can_make_bases() -> bool:
+    """Whether this process can make the images of base ``debian``: it is root's, on Debian."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return False
+    try:
+        machine_suite()
+    except UnavailableError:
+        return False
+    return True
 
 
 def machine_mirror(suite: str) -> Mirror:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import ssl
 import time
@@ -186,21 +185,11 @@ def _registry(facts: Facts) -> Answer:
         facts.client().run("buildx", "imagetools", "inspect", "--raw", PROBE_IMAGE, timeout_s=NETWORK_S)
     except EngineError:
         facts.wait(facts.engine)  # raises if there is no engine
-        if _makes_bases():
+        if debian_packages.can_make_bases():
             return Answer(State.SKIP, "not reachable: Debian bases are made from this machine's package mirror")
         advice = "load the base images (`docker load`), or name a mirror in daemon.json (registry-mirrors)"
         return Answer(State.WARN, "not reachable: only images that the engine has can be bases", advice)
     return Answer(State.OK, f"reachable: it has {PROBE_IMAGE}")
-
-
-def _makes_bases() -> bool:
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        return False
-    try:
-        debian_packages.machine_suite()
-    except UnavailableError:
-        return False
-    return True
 
 
 # --- the machine

@@ -17,6 +17,15 @@ from bakery.recipe.load import load
 Run = Callable[..., str]
 
 
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the image registry answers: on this machine, it may not."""
+    answer = [True]
+    monkeypatch.setattr("bakery.core.connections.answers", lambda *_: answer[0])
+    monkeypatch.setattr("bakery.engine.debian_packages.can_make_bases", lambda: True)
+    return answer
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `wheel-bakery init`; return its output."""
@@ -43,6 +52,17 @@ def test_it_writes_a_recipe_and_names_the_next_command(tmp_path: Path, run: Run)
         -1
     ] == f"next: wheel-bakery -C {root} wheel"
     assert load(None, root)[0].recipe.name == "fast-parts"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_base_is_one_that_this_machine_can_have(
+    tmp_path: Path, run: Run, registry: list[bool], answers: bool
+) -> None:
+    registry[0] = answers
+    text = run(write_project(tmp_path, SCIKIT_BUILD_CORE))
+    recipe = (tmp_path / "bakery.toml").read_text()
+    assert ('base = "debian"' in recipe) is not answers
+    assert ("does not answer, so the base is debian" in text) is not answers
 
 
 def test_it_works_in_the_current_folder(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
