@@ -226,6 +226,14 @@ def index(
         str | None,
         typer.Option("--extend", help="First copy the wheels of the published index at this address.", metavar="URL"),
     ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            help="The address of the folder on the web, for addresses of attestations. Default: that of --extend.",
+            metavar="URL",
+        ),
+    ] = None,
     ca_bundle: options.CaBundle = None,
 ) -> None:
     """Write a static package index for pip and uv. Any web server can serve the folder.
@@ -255,7 +263,7 @@ def index(
     with scratch as folder:
         bundle = find_ca_bundle(ca_bundle, os.environ)
         published = take(extend, output, Path(folder), say, str(bundle or "")) if extend else []
-        result = add(output, [*published, *(NewWheel(file, now) for file in files)], now)
+        result = add(output, [*published, *(NewWheel(file, now) for file in files)], now, url or extend or "")
     for name in result.dropped:
         say(f"{name}: the file is missing and was removed from the index")
     for name in result.added:

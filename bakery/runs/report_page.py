@@ -64,8 +64,14 @@ def write(run: Path) -> Path:
 
 def html(document: Document) -> str:
     """Return the page of a document, as `data` makes it."""
-    folder = files("bakery.runs") / "page"
-    style, script = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    script = files("bakery.runs").joinpath("page/page.js").read_text(encoding="utf-8")
+    title = f"{document['recipe']}: {document['run']}"
+    return single_page(title, f"{_header(document)}<main>{_plain(document)}</main>", document, script)
+
+
+def single_page(title: str, body: str, document: Document, script: str) -> str:
+    """Return a page that loads nothing, with ``body`` for readers without scripts, and the data of its script."""
+    style = files("bakery.runs").joinpath("page/page.css").read_text(encoding="utf-8")
     # No end of the element, whatever the text has.
     text = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
     policy = (
@@ -75,8 +81,7 @@ def html(document: Document) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(document['recipe'])}: {_text(document['run'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"{_header(document)}<main>{_plain(document)}</main>\n"
+        f"<title>{_text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
         f'<script type="application/json" id="data">{text}</script>\n<script>{script}</script>\n</body>\n</html>\n'
     )
 

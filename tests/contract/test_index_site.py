@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import subprocess
 import sys
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -77,6 +80,116 @@ def test_installers_find_the_version_they_ask_for(site: Path, tmp_path: Path, se
         assert not any("cu126" in path or "2.0" in path for path in asked if path.endswith(".whl"))
     assert (target / "demo_kernels.py").read_text() == "VERSION = '1.0+cu128'\n"
     assert len(found) == 2
+
+
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+def test_a_folder_has_the_wheels_of_one_cuda_release(site: Path, tmp_path: Path, tool: str) -> None:
+    # A newer wheel without CUDA, and a label with torch.
+    more = [
+        wheel(tmp_path / "more", "3.0"),
+        wheel(tmp_path / "more", "1.1+cu126torch2.9", more="Requires-Dist: needed-part\n"),
+    ]
+    extend(site, [NewWheel(path, NOW) for path in more], NOW)
+    assert sorted(path.name for path in site.iterdir()) == ["cu126", "cu128", "index.html", "simple"]
+    target = tmp_path / "target"
+    first = ("pip", "install", "--no-cache-dir") if tool == "pip" else ("uv", "pip", "install", "--no-cache")
+    with served(site) as (url, _):
+        found = installed(target, *first, "--target", str(target), "--index-url", f"{url}/cu126/", "demo-kernels")
+    assert found == ["demo_kernels-1.1+cu126torch2.9.dist-info", "needed_part-1.dist-info"]
+    # What leaves the index leaves the folder.
+    (site / "simple/demo-kernels" / more[1].name).unlink()
+    extend(site, [], NOW)
+    assert "torch2.9" not in (site / "cu126/demo-kernels/index.html").read_text()
+
+
+WORKFLOW = "https://github.com/me/kernels/.github/workflows/wheels.yml@refs/tags/v1"
+CERTIFICATE = f"""\
+[req]
+distinguished_name = dn
+x509_extensions = more
+[dn]
+[more]
+1.3.6.1.4.1.57264.1.18 = ASN1:UTF8String:{WORKFLOW}
+"""
+
+
+def bundle(folder: Path, path: Path, sha256: str = "") -> str:
+    """Return a Sigstore bundle about a wheel, with a certificate as its authority writes it; nothing is signed."""
+    (folder / "certificate.cnf").write_text(CERTIFICATE)
+    words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-subj",
+        "/",
+        "-outform",
+        "DER",
+    ]
+    files = ["-config", "certificate.cnf", "-keyout", "key.pem", "-out", "certificate.der"]
+    subprocess.run(["openssl", *words, *files], cwd=folder, check=True, capture_output=True)
+    digest = sha256 or hashlib.sha256(path.read_bytes()).hexdigest()
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": path.name, "digest": {"sha256": digest}}],
+    }
+    certificate = base64.b64encode((folder / "certificate.der").read_bytes()).decode()
+    payload = base64.b64encode(json.dumps(statement).encode()).decode()
+    material = {"certificate": {"rawBytes": certificate}, "tlogEntries": [{"logIndex": "1"}]}
+    return json.dumps(
+        {"verificationMaterial": material, "dsseEnvelope": {"payload": payload, "signatures": [{"sig": "c2ln"}]}}
+    )
+
+
+def test_attestations_are_served_as_pep_740_has_them(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "dist", "1.0+cu128")
+    text = bundle(tmp_path, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    # Twice the same: from a file of the build, and from `gh attestation download`.
+    path.with_name(f"{path.name}.sigstore.json").write_text(text)
+    path.with_name(f"sha256:{digest}.jsonl").write_text(text + "\n")
+    site, copy, scratch = tmp_path / "site", tmp_path / "copy", tmp_path / "scratch"
+    scratch.mkdir()
+    with served(site) as (url, _):
+        extend(site, [NewWheel(path, NOW)], NOW, url)
+        (entry,) = json.loads((site / "cu128/demo-kernels" / JSON).read_text())["files"]
+        with urllib.request.urlopen(entry["provenance"]) as reply:
+            made = json.load(reply)
+        (attested,) = made["attestation_bundles"]
+        assert attested["publisher"] == {"kind": "GitHub", "repository": "me/kernels", "workflow": "wheels.yml"}
+        (item,) = attested["attestations"]
+        assert json.loads(base64.b64decode(item["envelope"]["statement"]))["subject"][0]["digest"] == {"sha256": digest}
+        assert f'data-provenance="{entry["provenance"]}"' in (site / "simple/demo-kernels/index.html").read_text()
+        extend(copy, take(url, copy, scratch, print), NOW, url)
+    for file in site.rglob("*"):
+        assert file.is_dir() or (copy / file.relative_to(site)).read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no attestation of it"),
+        ("{}", "'verificationMaterial'"),
+        ("other", "its subject is not the file"),
+        ("nobody", "names no workflow"),
+    ],
+)
+def test_an_attestation_of_something_else_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = wheel(tmp_path / "dist", "1.0")
+    if text == "other":
+        text = bundle(tmp_path, path, "0" * 64)
+    if text == "nobody":
+        found = json.loads(bundle(tmp_path, path))
+        found["verificationMaterial"]["certificate"]["rawBytes"] = "AAAA"
+        text = json.dumps(found)
+    path.with_name(f"{path.name}.sigstore.json").write_text(text)
+    with pytest.raises(OutputError) as caught:
+        extend(tmp_path / "site", [NewWheel(path, NOW)], NOW)
+    assert said in caught.value.details[0]
+    assert not (tmp_path / "site/index.html").exists()
 
 
 def test_a_wheel_that_was_changed_is_refused_by_pip(site: Path, tmp_path: Path) -> None:

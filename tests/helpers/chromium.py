@@ -57,7 +57,11 @@ class Page:
 
     def open(self, path: Path) -> None:
         """Open a file, and wait until it is loaded."""
-        self.send("Page.navigate", url=path.absolute().as_uri())
+        self.load(path.absolute().as_uri())
+
+    def load(self, url: str) -> None:
+        """Open an address, and wait until it is loaded."""
+        self.send("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._read())
 

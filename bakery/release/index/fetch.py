@@ -17,6 +17,7 @@ from packaging.utils import is_normalized_name
 from bakery.core.connections import Deadline, fetch, open_url
 from bakery.core.errors import UnavailableError
 from bakery.release.index import pages
+from bakery.release.index.attestations import SUFFIX
 from bakery.release.index.files import File
 from bakery.release.index.store import SIMPLE, NewWheel
 
@@ -52,6 +53,8 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
                 if not path.exists():
                     path = scratch / file.name
                     served.wheel(f"{project}/{quote(file.name)}", file, path)
+                    if file.provenance and (text := served.page(f"{project}/{quote(file.name)}{SUFFIX}")):
+                        path.with_name(file.name + SUFFIX).write_bytes(text)
                 wheels.append(NewWheel(path, file.uploaded, file.yanked))
     except ValueError as error:
         raise UnavailableError(

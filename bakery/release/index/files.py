@@ -30,7 +30,7 @@ class File:
     """A wheel as it is listed on the pages, with its normalised project.
 
     ``requires_python`` is METADATA's, or empty; ``uploaded`` is a time such as ``2026-11-21T17:00:00.000000Z``;
-    ``yanked`` is the reason (PEP 592), or True without one.
+    ``yanked`` is the reason (PEP 592), or True without one; ``provenance`` is the address of its attestations, or empty.
     """
 
     name: str
@@ -42,6 +42,7 @@ class File:
     metadata_sha256: str
     uploaded: str
     yanked: str | bool = False
+    provenance: str = ""
 
 
 class NotAWheel(ValueError):

@@ -16,8 +16,8 @@ from wheel_audit.readers import json_of
 from wheel_audit.wheel_names import parse_wheel_name, split_label
 
 _T = TypeVar("_T")
-API = "1.1"
-"""The version of the interface, with sizes, times and versions (PEP 700)."""
+API = "1.3"
+"""The version of the interface, with sizes, times, versions (PEP 700) and provenance (PEP 740)."""
 
 HTML = "index.html"
 JSON = "index.v1_json"
@@ -27,10 +27,15 @@ LARGEST = 16 << 20
 """Limit of a page, in bytes: a project with 20,000 wheels. Reading it needs twenty times as much memory."""
 
 
-def project_html(project: str, files: Sequence[File], variants: Mapping[str, str]) -> str:
-    """Return the HTML page of a project; ``variants`` has the files that describe wheel variants, and their sha256."""
-    links = [f'<a href="{quote(name)}#sha256={digest}">{html.escape(name)}</a>' for name, digest in variants.items()]
-    return _page(f"Links for {project}", [*map(_anchor, files), *links])
+def project_html(project: str, files: Sequence[File], variants: Mapping[str, str], place: str = "") -> str:
+    """Return the HTML page of a project; ``variants`` has the files that describe wheel variants, and their sha256.
+
+    ``place`` is where the files are, seen from the page: empty for beside it.
+    """
+    links = [
+        f'<a href="{place}{quote(name)}#sha256={digest}">{html.escape(name)}</a>' for name, digest in variants.items()
+    ]
+    return _page(f"Links for {project}", [*(_anchor(file, place) for file in files), *links])
 
 
 def root_html(projects: Iterable[str]) -> str:
@@ -38,11 +43,14 @@ def root_html(projects: Iterable[str]) -> str:
     return _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in projects])
 
 
-def project_json(project: str, files: Sequence[File], variants: Mapping[str, str]) -> str:
-    """Return the JSON page of a project, which the next run reads."""
-    others = [{"filename": name, "url": quote(name), "hashes": {"sha256": digest}} for name, digest in variants.items()]
+def project_json(project: str, files: Sequence[File], variants: Mapping[str, str], place: str = "") -> str:
+    """Return the JSON page of a project, as `project_html`; the next run reads it."""
+    others = [
+        {"filename": name, "url": place + quote(name), "hashes": {"sha256": digest}}
+        for name, digest in variants.items()
+    ]
     versions = sorted({file.version for file in files}, key=Version)
-    return _json({"name": project, "versions": versions, "files": [*map(_entry, files), *others]})
+    return _json({"name": project, "versions": versions, "files": [*(_entry(file, place) for file in files), *others]})
 
 
 def root_json(projects: Iterable[str]) -> str:
@@ -82,15 +90,20 @@ def _once(items: Sequence[_T], name: Callable[[_T], str]) -> tuple[_T, ...]:
     return tuple(items)
 
 
-def _entry(file: File) -> dict[str, object]:
+def _seen(address: str, place: str) -> str:
+    return address if "://" in address else place + address
+
+
+def _entry(file: File, place: str) -> dict[str, object]:
     return {
         "filename": file.name,
-        "url": quote(file.name),
+        "url": place + quote(file.name),
         "hashes": {"sha256": file.sha256},
         **({"requires-python": file.requires_python} if file.requires_python else {}),
         "core-metadata": {"sha256": file.metadata_sha256},
         "dist-info-metadata": {"sha256": file.metadata_sha256},
         "yanked": file.yanked,
+        **({"provenance": _seen(file.provenance, place)} if file.provenance else {}),
         "size": file.size,
         "upload-time": file.uploaded,
     }
@@ -113,17 +126,20 @@ def _file(item: dict[str, object], project: str) -> File:
         metadata_sha256=str(metadata["sha256"]),
         uploaded=str(item["upload-time"]),
         yanked=yanked if isinstance(yanked, str | bool) else True,
+        provenance=str(item.get("provenance") or ""),
     )
 
 
-def _anchor(file: File) -> str:
+def _anchor(file: File, place: str) -> str:
     attributes = {
-        "href": f"{quote(file.name)}#sha256={file.sha256}",
+        "href": f"{place}{quote(file.name)}#sha256={file.sha256}",
         **({"data-requires-python": file.requires_python} if file.requires_python else {}),
         # PEP 714: older installers know only the second name.
         "data-core-metadata": f"sha256={file.metadata_sha256}",
         "data-dist-info-metadata": f"sha256={file.metadata_sha256}",
         **({"data-yanked": file.yanked if isinstance(file.yanked, str) else ""} if file.yanked is not False else {}),
+        # PEP 740
+        **({"data-provenance": _seen(file.provenance, place)} if file.provenance else {}),
     }
     words = " ".join(f'{name}="{html.escape(value)}"' for name, value in attributes.items())
     return f"<a {words}>{html.escape(file.name)}</a>"

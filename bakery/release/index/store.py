@@ -1,4 +1,6 @@
-"""The index on disk: ``SITE/simple/PROJECT/`` has a project's pages, its wheels and their METADATA.
+"""The index on disk: ``SITE/simple/PROJECT/`` has a project's pages, its wheels, their METADATA and attestations.
+
+``SITE/cu128/`` has pages with the wheels for that release of CUDA alone, and ``SITE/index.html`` is for people.
 
 It may be read at any time: files are renamed when they are complete, and pages are written after the files that they
 name.
@@ -7,14 +9,16 @@ name.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
 from bakery.core.errors import OutputError
 from bakery.core.file_locks import locked_folder
 from bakery.core.files import write
-from bakery.release.index import pages
+from bakery.release.index import choose, cuda, pages
+from bakery.release.index.attestations import SUFFIX, provenance
 from bakery.release.index.files import File, NotAWheel, read
 from bakery.release.index.variants import describe
 from bakery.runs.publish import publish
@@ -45,9 +49,9 @@ class IndexChanges:
     projects: tuple[str, ...]
 
 
-def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> IndexChanges:
+def extend(site: Path, wheels: Sequence[NewWheel], now: str, url: str = "") -> IndexChanges:
     """Add wheels to the index in folder ``site``, or create it. ``now`` is the upload time of wheels that are on no
-    page.
+    page. ``url`` is the address of the site; addresses of attestations are relative without it.
 
     Raises OutputError if a file is not a wheel, if another file has its name (then nothing is changed), or if the
     folder cannot be written.
@@ -56,12 +60,12 @@ def extend(site: Path, wheels: Sequence[NewWheel], now: str) -> IndexChanges:
     try:
         simple.mkdir(parents=True, exist_ok=True)
         with locked_folder(simple):
-            return _extend(site, simple, wheels, now)
+            return _extend(site, simple, wheels, now, url)
     except OSError as error:
         raise OutputError(f"cannot write {site}: {error.strerror or error}") from error
 
 
-def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> IndexChanges:
+def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str, url: str) -> IndexChanges:
     problems: list[str] = []
     files, texts, dropped = _load_existing(simple, now, problems)
     before = set(files)
@@ -70,9 +74,12 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> I
     for wheel in wheels:
         try:
             file, metadata = _read(wheel.path, wheel.uploaded)
-        except NotAWheel as error:
+            attested = provenance(wheel.path, file)
+        except (NotAWheel, OSError) as error:
             problems.append(f"{wheel.path}: {error}")
             continue
+        if attested:
+            texts[f"{file.project}/{file.name}{SUFFIX}"] = attested
         other = files.get(file.name)
         if other is None:
             files[file.name] = replace(file, yanked=wheel.yanked)
@@ -91,20 +98,42 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str) -> I
         )
     projects: dict[str, list[File]] = {}
     for file in pages.in_order(files.values()):
-        projects.setdefault(file.project, []).append(file)
+        path = f"{file.project}/{file.name}{SUFFIX}"
+        place = f"{url.rstrip('/')}/{SIMPLE}/{file.project}/" if url else ""
+        has = path in texts or (simple / path).is_file()
+        address = f"{place}{quote(file.name)}{SUFFIX}" if has else ""
+        projects.setdefault(file.project, []).append(replace(file, provenance=address))
     # In this order: the files that a page names exist before the page.
     for project, paths in sources.items():
         publish(paths, simple / project, root=site)
     write(simple, texts)
     names = sorted(projects)
+    digests: dict[str, dict[str, str]] = {}
     for project in names:
         variants = described.get(project, {})
         write(simple / project, variants)
-        digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in variants.items()}
-        write(simple / project, {pages.JSON: pages.project_json(project, projects[project], digests)})
-        write(simple / project, {pages.HTML: pages.project_html(project, projects[project], digests)})
-    write(simple, {pages.JSON: pages.root_json(names), pages.HTML: pages.root_html(names)})
+        digests[project] = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in variants.items()}
+    _write_pages(simple, projects, digests)
+    for release in {*(path.name for path in site.glob("cu[0-9]*") if path.is_dir()), *cuda.releases(files.values())}:
+        served = {name: cuda.served(projects[name], release) for name in names}
+        # A project of an earlier run may have no wheel for it any more.
+        there: dict[str, list[File]] = {path.name: [] for path in (site / release).glob("*") if path.is_dir()}
+        _write_pages(site / release, there | {name: some for name, some in served.items() if some}, {})
+    write(site, {pages.HTML: choose.html(projects)})
     return IndexChanges(tuple(sorted(set(files) - before)), len(before), tuple(dropped), tuple(names))
+
+
+def _write_pages(
+    folder: Path, projects: Mapping[str, Sequence[File]], variants: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Write the pages of an index whose files are in ``simple``."""
+    for project, files in projects.items():
+        place = "" if folder.name == SIMPLE else f"../../{SIMPLE}/{project}/"
+        described = variants.get(project, {})
+        write(folder / project, {pages.JSON: pages.project_json(project, files, described, place)})
+        write(folder / project, {pages.HTML: pages.project_html(project, files, described, place)})
+    names = sorted(name for name, files in projects.items() if files)
+    write(folder, {pages.JSON: pages.root_json(names), pages.HTML: pages.root_html(names)})
 
 
 def _load_existing(simple: Path, now: str, problems: list[str]) -> tuple[dict[str, File], dict[str, str], list[str]]:
