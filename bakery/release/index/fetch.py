@@ -16,6 +16,7 @@ from packaging.utils import is_normalized_name
 
 from bakery.core.connections import Deadline, fetch, open_url
 from bakery.core.errors import UnavailableError
+from bakery.core.files import write_file
 from bakery.release.index import pages
 from bakery.release.index.attestations import SUFFIX
 from bakery.release.index.files import File
@@ -54,7 +55,7 @@ def take(url: str, site: Path, scratch: Path, say: Callable[[str], None], ca_bun
                     path = scratch / file.name
                     served.wheel(f"{project}/{quote(file.name)}", file, path)
                     if file.provenance and (text := served.page(f"{project}/{quote(file.name)}{SUFFIX}")):
-                        path.with_name(file.name + SUFFIX).write_bytes(text)
+                        write_file(path.with_name(file.name + SUFFIX), text)
                 wheels.append(NewWheel(path, file.uploaded, file.yanked))
     except ValueError as error:
         raise UnavailableError(
