@@ -62,7 +62,7 @@ def init(
         return _ask(question, options) if is_asking else options[0]
 
     result = make_recipe(tree, source, target, base_choice(base) if base else None, choose)
-    is_default = base is None and result.draft.entries["builder.base"].value == DEFAULT
+    is_default = base is None and result.draft.base == DEFAULT
     if is_default and not print_ and (registry := _silent_registry()):
         result = make_recipe(tree, source, target, base_choice("debian"), choose)
         say(

@@ -85,6 +85,11 @@ class Draft:
             entry.reason = "; ".join(filter(None, (entry.reason, reason)))
         entry.is_optional = entry.is_optional and optional
 
+    @property
+    def base(self) -> object:
+        """The base, as the recipe writes it."""
+        return self.entries["builder.base"].value
+
     def texts(self, path: str) -> list[str]:
         """Return the list at a key; empty if it is not set."""
         entry = self.entries.get(path)

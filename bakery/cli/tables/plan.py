@@ -164,7 +164,8 @@ def _needs(cell: Cell) -> Iterable[str]:
 
 def origins(plan: Plan) -> Table:
     """Return every value of a plan and where it comes from."""
-    columns = (Column("value of", style="cyan", no_wrap=True), "is", Column("from", style="dim", no_wrap=True))
+    named = Column("value of", style="cyan", overflow="fold", max_width=40)
+    columns = (named, Column("is", min_width=16), Column("from", style="dim", no_wrap=True))
     table = plain_table(*columns, title=plan.recipe)
     for path, (value, origin) in plan.origins.items():
         table.add_row(path, Text(value), origin)

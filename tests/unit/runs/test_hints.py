@@ -20,6 +20,11 @@ PRINTED = [
     ("", 'process "/bin/sh -c make" did not complete successfully: exit code: 137', "MAX_JOBS"),
     ("", "no match for platform in manifest: not found", "no variant for this platform"),
     ("", "exec /bin/sh: exec format error", "emulation"),
+    (
+        "[internal] load metadata for x/y:1",
+        'Head "https://x/v2/y": dial tcp: lookup x: no such host',
+        "BAKERY_BASE_REGISTRY",
+    ),
     ("", "debian:x: failed to resolve source metadata for docker.io/library/debian:x: no such host", "registry"),
     (COMPILE, "NewConnectionError: [Errno -3] Temporary failure in name resolution", "builder.requirements"),
     ("[requirements 1/2] RUN pip install x", "Could not resolve host: pypi.org", "DNS and proxy"),
