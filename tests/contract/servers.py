@@ -36,12 +36,12 @@ class Negotiating(Plain):
 
 
 @contextmanager
-def served(folder: Path, kind: type[Plain] = Plain) -> Iterator[tuple[str, list[str]]]:
-    """Serve a folder on loopback; give its URL and the list of paths that are asked for."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(kind, directory=str(folder))) as server:
+def served(folder: Path, kind: type[Plain] = Plain, address: str = "127.0.0.1") -> Iterator[tuple[str, list[str]]]:
+    """Serve a folder on an address of this machine; give its URL and the list of paths that are asked for."""
+    with ThreadingHTTPServer((address, 0), partial(kind, directory=str(folder))) as server:
         server.asked = []  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}", server.asked  # type: ignore[attr-defined]
+            yield f"http://{address}:{server.server_port}", server.asked  # type: ignore[attr-defined]
         finally:
             server.shutdown()

@@ -65,10 +65,15 @@ class Private:
         return {"PIP_CONFIG_FILE": str(config), "TOKEN": token, "BAKERY_ALLOW": "secret.env=TOKEN"}
 
 
+def bridge(engine_environment: Mapping[str, str]) -> str:
+    """Return the address of this machine, as containers see it."""
+    told = json.loads(shell(engine_environment, "docker", "network", "inspect", "bridge"))
+    return told[0]["IPAM"]["Config"][0].get("Gateway") or "172.17.0.1"
+
+
 @pytest.fixture
 def private(tmp_path: Path, engine_environment: Mapping[str, str]) -> Iterator[Private]:
-    told = json.loads(shell(engine_environment, "docker", "network", "inspect", "bridge"))
-    host = told[0]["IPAM"]["Config"][0].get("Gateway") or "172.17.0.1"
+    host = bridge(engine_environment)
     folder = tmp_path / "index"
     folder.mkdir()
     hostile.backend(folder)

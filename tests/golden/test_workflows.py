@@ -204,6 +204,8 @@ def test_all_are_valid_by_the_published_schema() -> None:
 def test_what_projects_call_installs_this_version() -> None:
     inputs = YAML(typ="safe").load(CALLED.read_text())["on"]["workflow_call"]["inputs"]
     assert inputs["install"]["default"] == f"wheel-bakery[audit]=={__version__}"
+    (image,) = load(None, ROOT / "examples/image")
+    assert image.recipe.variables["RELEASE"].default == __version__
     # Each input has a use, and no other is used.
     for file, given in ((CALLED, inputs), (ACTION, YAML(typ="safe").load(ACTION.read_text())["inputs"])):
         assert set(re.findall(r"\binputs\.([a-z]+)", file.read_text())) == set(given)
