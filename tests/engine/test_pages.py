@@ -1,5 +1,5 @@
-"""The commands of the tutorials and how-tos, run in order in a copy of an example, as a reader would. `test_newcomer` has the first
-tutorial, which brings its own project."""
+"""The commands of the how-tos, run in order in a copy of an example, as a reader would. `test_newcomer` has the
+tutorials, which bring their own projects."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from pathlib import Path
 import pytest
 from pages import ROOT, blocks
 
-PAGES = sorted(
-    path.relative_to(ROOT / "docs").as_posix()
-    for folder in ("tutorials", "how-to")
-    for path in (ROOT / "docs" / folder).glob("*.md")
-    if path.name != "first-wheel.md"
-)
-WITHOUT_ENGINE = {"how-to/add-cuda.md", "how-to/add-python.md", "how-to/audit.md", "tutorials/first-ci.md"}
-SLOW = {"how-to/debug.md", "how-to/change.md", "how-to/release.md", "tutorials/first-cuda-wheel.md"}
-CUDA = {"how-to/add-cuda.md", "tutorials/first-cuda-wheel.md"}
+PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "how-to").glob("*.md"))
+WITHOUT_ENGINE = {"how-to/add-cuda.md", "how-to/add-python.md", "how-to/audit.md"}
+SLOW = {"how-to/debug.md", "how-to/change.md", "how-to/release.md"}
+CUDA = {"how-to/add-cuda.md"}
 
 PRINTED = {
     "how-to/add-cuda.md": "cu128",
@@ -30,8 +25,6 @@ PRINTED = {
     "how-to/change.md": "strip",
     "how-to/debug.md": "exit code 7",
     "how-to/release.md": "complete and as planned",
-    "tutorials/first-ci.md": "cp313",
-    "tutorials/first-cuda-wheel.md": "sm_90",
 }
 """Page → what its commands print, among the rest."""
 
