@@ -29,7 +29,9 @@ def decide(project: Project, choose: Choose) -> Draft:
     draft.title = _title(project, device)
     draft.notes += _uncompiled(project, device)
     _name(draft, project)
-    if project.folder != ".":
+    if project.above:
+        draft.set("source", {"path": ".", "subdirectory": project.folder}, project.above)
+    elif project.folder != ".":
         draft.set("source", project.folder, "the folder of the project")
     carried, bake = project.cibuildwheel, project.bake_file
     if carried and carried.platforms:
@@ -41,6 +43,8 @@ def decide(project: Project, choose: Choose) -> Draft:
     set_wheel(draft, project, device)
     _test(draft, project, device)
     _own_tests(draft, project, device)
+    if project.above and "test.files" in draft.entries:
+        draft.set("test.files", [f"{project.folder}/{name}" for name in draft.texts("test.files")])
     _carry(draft, project)
     return draft
 

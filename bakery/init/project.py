@@ -18,6 +18,7 @@ from bakery.init.read_native import Cargo, NativeBuild, Sources, read_cargo, rea
 from bakery.init.read_python import Metadata, is_project, read_metadata
 from bakery.init.read_tests import Tests, read_tests
 from bakery.init.tree import Tree
+from bakery.resolve.rules.source import read_beyond
 
 _MOST_TAGS = 1000
 
@@ -29,6 +30,7 @@ class Project:
     Attributes:
         base: the base of the recipe.
         folder: the folder of the project, relative to that of the recipe.
+        above: why its build needs files above its folder; empty if it needs none.
         label: the name of the folder, if nothing names the project.
         modules: the module to import; empty if none is certain enough.
         release: the newest release among the tags of the checkout; empty if there is none.
@@ -38,6 +40,7 @@ class Project:
 
     base: BaseChoice
     folder: str
+    above: str
     label: str
     metadata: Metadata
     cmake: NativeBuild
@@ -106,6 +109,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
     return Project(
         base=base,
         folder=folder or ".",
+        above=_above(root, folder) if folder else "",
         label=Path(tree.root).resolve().name,
         metadata=metadata,
         cmake=cmake,
@@ -120,6 +124,12 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         bake_file=read_bake_file(root, refused),
         notes=tuple(notes),
     )
+
+
+def _above(root: Tree, folder: str) -> str:
+    names = (name for name in sorted(root.files) if name.startswith(f"{folder}/"))
+    found = (f"{place} needs {path}" for place, path in read_beyond(root.root, folder, names) if path[:3] != "../")
+    return next(found, "")
 
 
 def _is_native(metadata: Metadata, cmake: NativeBuild, meson: NativeBuild, cargo: Cargo | None) -> bool:

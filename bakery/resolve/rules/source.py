@@ -73,7 +73,7 @@ def read_source(plan: Plan, source: SourceManifest) -> SourceFacts:
         left_out=source.left_out(inside, plan.source_context.default_ignore),
         pointers=tuple(name for name, size in files if size in _POINTER_BYTES and _begins(root / name, _POINTER)),
         links=tuple(_dangling(source, folder, (name for name in links if name in known or not tracked))),
-        beyond=tuple(_beyond(root, folder, (name for name, _ in files))),
+        beyond=tuple(read_beyond(root, folder, (name for name, _ in files))),
         names=tuple(name for name, status in source.entries.items() if _is_no_text(name, status, root)),
         scripts=tuple(_scripts(plan, source)),
         timestamps=tuple(name for name, _ in files if name.endswith(_C) and b"__TIMESTAMP__" in _read(root / name)),
@@ -108,7 +108,8 @@ def _dangling(source: SourceManifest, folder: str, links: Iterable[str]) -> Iter
             yield name, target
 
 
-def _beyond(root: Path, folder: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def read_beyond(root: Path, folder: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the places in build files that name something above a folder, and what they name; both relative to ``root``."""
     for name in names:
         kind = PurePosixPath(name).name
         if kind not in ("pyproject.toml", "setup.py", "setup.cfg", "CMakeLists.txt", "meson.build", "Cargo.toml"):

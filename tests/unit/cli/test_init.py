@@ -65,6 +65,23 @@ def test_the_base_is_one_that_this_machine_can_have(
     assert ("does not answer, so the base is debian" in text) is not answers
 
 
+def test_a_package_that_needs_the_folder_above_it_is_a_subdirectory(tmp_path: Path, run: Run) -> None:
+    for name, text in {
+        "compiler/setup.py": "from setuptools import Extension, setup\n"
+        'setup(name="x", ext_modules=[Extension("x", ["x.c"], include_dirs=["../include"])])\n',
+        "compiler/x.c": "int x;\n",
+        "compiler/tests/test_x.py": "import pytest\n",
+        "include/x.h": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    run(tmp_path)
+    loaded = load(None, tmp_path)[0].recipe
+    assert (loaded.source.path, loaded.source.subdirectory) == (".", "compiler")
+    assert loaded.test.files == ("compiler/tests",)
+    assert "# compiler/setup.py:2 needs include" in (tmp_path / "bakery.toml").read_text()
+
+
 def test_it_works_in_the_current_folder(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(write_project(tmp_path, SCIKIT_BUILD_CORE))
     assert "next: wheel-bakery wheel" in run().splitlines()
