@@ -10,8 +10,17 @@ from pathlib import Path
 
 import pytest
 from command import ROOT, bakery, shell
+from projects import SOURCE, extension
 from servers import served
 from test_untrusted_packages import bridge
+
+RECIPE = """\
+name = "tiny"
+[matrix]
+python = ["3.13"]
+[builder]
+toolkit = "none"
+"""
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 
@@ -35,6 +44,18 @@ def test_the_image_has_this_bakery_and_what_it_calls(tmp_path: Path, engine_envi
         assert "0.1.0" in shell(engine_environment, *run, "wheel-bakery", "--version")
         assert "buildx" in shell(engine_environment, *run, "docker", "buildx", "version")
         assert "git version" in shell(engine_environment, *run, "git", "--version")
-        assert "cells" in shell(engine_environment, *run, "wheel-bakery", "plan", "-r", "ujson")
+        # It bakes with the engine outside, in a folder that both have under one path.
+        extension(tmp_path / "work", RECIPE, SOURCE)
+        (socket,) = [value for key, value in engine_environment.items() if key == "DOCKER_HOST"] or [
+            "unix:///var/run/docker.sock"
+        ]
+        mounts = (
+            "-v",
+            f"{socket.removeprefix('unix://')}:/var/run/docker.sock",
+            "-v",
+            f"{tmp_path / 'work'}:{tmp_path / 'work'}",
+        )
+        shell(engine_environment, *run[:3], *mounts, "-w", str(tmp_path / "work"), name, "wheel-bakery", "wheel")
+        assert len(list((tmp_path / "work/dist").glob("tiny-1.0*.whl"))) == 1
     finally:
         shell(engine_environment, "docker", "image", "rm", name)
