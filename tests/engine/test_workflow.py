@@ -135,6 +135,8 @@ def test_a_project_that_calls_the_reusable_workflow(
     assert digests(runner.artifacts / "wheels") == digests(release.artifacts / "wheels-1")
     assert digests(runner.folder / "published") == digests(release.folder / "published")
     assert runner.used.count("actions/attest-build-provenance") == 1
+    (page,) = (runner.artifacts / "wheels.report.tiny.cp311").rglob("report.html")
+    assert list((page.parent / "logs").glob("wheel-*.log")), "the page links to logs"
     assert "### tiny: 1 of 1 cells" in (runner.folder / "summary.md").read_text()
 
 
