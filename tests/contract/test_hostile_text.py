@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import forking
 import pytest
 from repositories import commit, git
 
@@ -69,18 +68,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words).replace(NAME, "NAME"))
 def test_what_is_printed_is_text(checkout: Path, words: list[str], tmp_path: Path) -> None:
     environment = {**os.environ, "BAKERY_STATE_DIR": str(tmp_path), "CI": "true", "GITHUB_ACTIONS": "true"}
-    done = subprocess.run(
-        [sys.executable, "-m", "bakery", *words],
-        cwd=checkout,
-        env=environment,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    said = (done.stdout + done.stderr).decode()
+    _, code, out, err = forking.run(words, checkout, environment, 120)
+    said = out + err
     assert "Traceback" not in said
     assert "internal error" not in said
     assert all(char.isprintable() or char in "\n\t" for char in said), ascii(said)
     assert not [line for line in said.splitlines() if line.lstrip().startswith("::") or "##[" in line], said
-    if "--json" in words and not done.returncode:
-        json.loads(done.stdout)
+    if "--json" in words and not code:
+        json.loads(out)

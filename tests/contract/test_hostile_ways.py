@@ -47,33 +47,39 @@ def check_of(place: Place, scene: Scene) -> Check:
     return Check(scene, place[2], [place[0] / name for name in ("checkout", "machine", "tmp", "elsewhere")])
 
 
-def everything(scene: Scene) -> Iterator[tuple[Sequence[str], Path]]:
+def everything(scene: Scene, *, every: bool) -> Iterator[tuple[Sequence[str], Path]]:
+    """Yield commands and the folders that they run in; without ``every``, a project has one in four, and ``wheel``."""
     yield from ((words, scene.checkout) for words in commands.lines(scene))
-    for folder in scene.projects.values():
-        yield from ((words, folder) for words in commands.OF_A_PROJECT)
-    for path in scene.recipes.values():
-        yield from ((words, path.parent) for words in commands.OF_A_RECIPE)
+    for number, folder in enumerate(scene.projects.values()):
+        sample = [*commands.OF_A_PROJECT[number % 4 :: 4], ["wheel"]]
+        yield from ((words, folder) for words in (commands.OF_A_PROJECT if every else sample))
+    for number, path in enumerate(scene.recipes.values()):
+        sample = [commands.OF_A_RECIPE[number % 3], ["wheel"]]
+        yield from ((words, path.parent) for words in (commands.OF_A_RECIPE if every else sample))
 
 
 def test_every_command_runs_in_the_hostile_checkout() -> None:
     assert set(commands.names()) == set(COMMANDS)
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.proof)], ids=["sample", "all"])
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_group_of_ways_leaves_no_trace(place: Place, group: str) -> None:
+def test_a_group_of_ways_leaves_no_trace(place: Place, group: str, *, every: bool) -> None:
     scene, environment = scene_of(place, group), surroundings(place[0])
     check = check_of(place, scene)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        check.ended = list(pool.map(lambda item: by_fork(*item, environment), everything(scene)))
+        check.ended = list(pool.map(lambda item: by_fork(*item, environment), everything(scene, every=every)))
     assert not check.problems()
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in the folder", "with -C"])
-def test_processes_of_all_commands_run_nothing_of_the_folder(place: Place, *, elsewhere: bool) -> None:
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.proof)], ids=["every other", "all"])
+def test_processes_of_all_commands_run_nothing_of_the_folder(place: Place, *, elsewhere: bool, every: bool) -> None:
+    """Of all commands, one half runs in the folder, and the other half with ``-C``."""
     scene, environment = scene_of(place, "programs"), surroundings(place[0])
     check = check_of(place, scene)
     begin = place[0] / "elsewhere" if elsewhere else None
-    for command, all_words in COMMANDS.items():
+    for command, all_words in list(COMMANDS.items())[0 if every else elsewhere :: 1 if every else 2]:
         words = [*command.split(), *all_words[0]]
         check.ended.append(by_process(words, scene.checkout, environment, elsewhere=begin))
     assert not check.problems()

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypedDict
 
+import forking
 import pytest
 
 
@@ -48,17 +47,9 @@ def said(mistake: Mistake, folder: Path) -> str:
         path.write_bytes(text.encode(mistake.get("encoding", "utf-8")))
     words = shlex.split(mistake["run"])
     variables = dict(word[1:].split("=", 1) for word in words if word.startswith("@"))
-    done = subprocess.run(
-        [sys.executable, "-m", "bakery", *(word for word in words if not word.startswith("@"))],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "300", "XDG_STATE_HOME": str(folder / ".state"), **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.stdout + done.stderr
+    environment = {**os.environ, "COLUMNS": "300", "XDG_STATE_HOME": str(folder / ".state"), **variables}
+    _, _, out, err = forking.run([word for word in words if not word.startswith("@")], folder, environment, 120)
+    return out + err
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ def run(
     Raises TimeoutError after ``timeout_s``; the command has ended then.
     """
     with (
-        tempfile.TemporaryFile("w+") as out,
-        tempfile.TemporaryFile("w+") as err,
+        tempfile.TemporaryFile("w+", newline="") as out,
+        tempfile.TemporaryFile("w+", newline="") as err,
         socket.socket(socket.AF_UNIX) as link,
     ):
         link.connect(_server())

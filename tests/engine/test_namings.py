@@ -109,13 +109,3 @@ def test_the_dev_image_has_the_tools_the_project_and_what_was_resolved(
     assert all(" --hash=sha256:" in line for line in lock.splitlines())
     locked = {line.partition(" ")[0] for line in lock.splitlines()}
     assert locked <= {line.lower().replace("_", "-") for line in frozen.splitlines()}
-
-
-def test_a_name_that_the_project_makes_impossible(tmp_path: Path) -> None:
-    """Two namings that are one where the project has no local version."""
-    folder = extension(tmp_path / "tiny", RECIPE.replace("1cu${CUDA_MAJOR}", "7"), SOURCE)
-    text = (folder / "bakery.toml").read_text().replace('{ build-tag = "7" }', "{}")
-    (folder / "bakery.toml").write_text(text)
-    done = bakery(folder, "wheel", code=7)
-    assert "finish: two namings give one name: tiny-1.0-" in done.err
-    assert not list(folder.glob("dist/*"))

@@ -87,8 +87,12 @@ def test_a_store_that_fails_fails_no_build(tmp_path: Path, store: dict[str, str]
     assert len(done.wheels) == 1
 
 
+@pytest.mark.proof
 def test_a_store_that_never_ends_holds_no_build(tmp_path: Path, debian: str) -> None:
-    """Something came now and then, so no limit of silence helped: the build never began."""
+    """Something came now and then, so no limit of silence helped: the build never began.
+
+    `tests/contract/test_stores.py` has many such servers, without a build.
+    """
     with serving("slow continues") as (port, _):
         here = {"BAKERY_COMPILER_CACHE": f"http://127.0.0.1:{port}/objects", "BAKERY_CACHE_KEY": uuid.uuid4().hex}
         done = bakery(project(tmp_path / "project"), "wheel", environment=here)

@@ -142,7 +142,7 @@ def test_plain_docker_gives_the_same(scm: Path, plain: Plain) -> None:
     assert digests(plain.out) == {own.name: digests(scm / "dist")[own.name]}
 
 
-@pytest.fixture(scope="module", params=["sha1", "sha256"])
+@pytest.fixture(scope="module", params=["sha1", pytest.param("sha256", marks=pytest.mark.proof)])
 def asking(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """Give a checkout with generated files, whose project has a version of its own without git."""
     folder = tmp_path_factory.mktemp(request.param) / "asking"

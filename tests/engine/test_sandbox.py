@@ -134,6 +134,7 @@ while :; do kill -STOP 1 -1 $PPID; kill -KILL 1; sleep 0.1; done
 """A program that stops the shell and the clock above it, and leaves another one that does the same."""
 
 
+@pytest.mark.proof
 def test_a_program_that_stops_its_own_clock_is_ended(
     tried: Try, box: Sandbox, engine_environment: Mapping[str, str]
 ) -> None:

@@ -60,7 +60,7 @@ def test_source_in_a_subfolder(tmp_path: Path) -> None:
     assert len(bakery(folder, "full").wheels) == 1
 
 
-@pytest.mark.parametrize("kind", ["path", "git"])
+@pytest.mark.parametrize("kind", ["path", pytest.param("git", marks=pytest.mark.proof)])
 def test_a_package_whose_build_needs_the_folder_above_it(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "project"
     source = '#include "../../common/number.h"\n' + SOURCE

@@ -82,6 +82,7 @@ def test_the_stages_that_are_built_again_and_why(tmp_path: Path) -> None:
     assert "\nroot: rebuilt, base python-3.11 -> base-amd64\n" in shown, shown
 
 
+@pytest.mark.proof
 def test_the_date_of_the_commit_is_that_of_the_bake(tmp_path: Path) -> None:
     """Nothing changed since the bake, for each cell; after a commit, its date did."""
     folder = extension(tmp_path / "project", RECIPE.replace('"3.11"', '"3.11", "3.13"'), f"{SOURCE}// {uuid.uuid4()}\n")
