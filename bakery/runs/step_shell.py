@@ -104,9 +104,10 @@ def stages(plan: Plan, cell: Cell) -> list[str]:
 
 
 def stage_named(plan: Plan, cell: Cell, at: str) -> Stage:
-    """Return a stage of a cell by its name, which may lack the recipe's. Raises UsageError if there is none."""
+    """Return a stage of a cell by its name, which may lack the recipe's and an ending. Raises UsageError if there is none."""
     known = stages(plan, cell)
-    name = next((name for name in (at, f"{plan.recipe}-{at}") if name in known), "")
+    names = (f"{prefix}{at}{ending}" for ending in (cell.own, "") for prefix in ("", f"{plan.recipe}-"))
+    name = next((name for name in names if name in known), "")
     if not name:
         raise UsageError(f"{cell.id} has no step of {at}", hint=f"it has {', '.join(known)}")
     return next(item for item in plan.stages if item.name == name)
