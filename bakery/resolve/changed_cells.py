@@ -169,7 +169,7 @@ def _without_recipe(text: str) -> dict[str, object] | None:
         return None
     tool = document.get("tool")
     if isinstance(tool, dict):
-        tool.pop("bakery", None)
+        tool.pop("wheel-bakery", None)
         if not tool:
             del document["tool"]
     return document
