@@ -24,7 +24,7 @@ from bakery.resolve.set_option import parse_set_options
 from bakery.toolchains import program_mounts
 
 QUICK = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 PROOF = settings(QUICK, max_examples=500)
 
@@ -55,7 +55,7 @@ def test_print_says_what_500_plans_say(buildx: Buildx, recipe: Recipe, sets: lis
     buildx.assert_prints(planned(recipe, sets))
 
 
-@settings(QUICK, max_examples=6)
+@settings(QUICK, max_examples=3)
 @given(recipes())
 def test_frontend_reads_what_the_plan_says(buildx: Buildx, recipe: Recipe) -> None:
     assert_understood(buildx, planned(recipe, []))
@@ -81,7 +81,7 @@ def assert_understood(buildx: Buildx, plan: Plan) -> None:
         assert {step.name for step in own.steps if isinstance(step, Arg)} <= set(found)
 
 
-@settings(QUICK, max_examples=10)
+@settings(QUICK, max_examples=5)
 @given(st.lists(lines, min_size=1, max_size=30))
 def test_frontend_reads_argument_defaults(buildx: Buildx, values: list[str]) -> None:
     declared = [f"ARG A{index}={dockerfile_string(literal(value))}" for index, value in enumerate(values)]

@@ -102,6 +102,7 @@ def test_a_source_archive_is_resolved_as_data_then_built_then_installed_by_hash(
     assert bench.python("import only, other; print(only.NUMBER)") == "7\n"
 
 
+@pytest.mark.proof
 def test_what_a_wheel_requires_may_have_none(bench: Bench) -> None:
     hostile.backend(bench.index)
     hostile.sdist(bench.index, "deep", "1.5", setup=bench.code())
@@ -119,6 +120,7 @@ def test_a_wheel_is_preferred_to_a_newer_source(bench: Bench) -> None:
     assert [item["file"] for item in bench.told()] == ["both-1.0-py3-none-any.whl"]
 
 
+@pytest.mark.proof
 def test_an_old_archive_tells_its_requirements_in_another_file(bench: Bench) -> None:
     """setuptools before 68.3 wrote requires.txt, and nothing of it into PKG-INFO."""
     info = {"old.egg-info/PKG-INFO": "Metadata-Version: 2.1\nName: old\n", "old.egg-info/requires.txt": "other>=1\n"}
@@ -138,6 +140,7 @@ def test_a_requirement_that_only_the_build_tells_is_told(bench: Bench) -> None:
     assert "name it beside sly" in said
 
 
+@pytest.mark.proof
 def test_a_source_that_builds_another_package_is_refused(bench: Bench) -> None:
     hostile.backend(bench.index)
     hostile.sdist(bench.index, "sly", setup="NAME = 'setuptools'\n")
@@ -145,6 +148,7 @@ def test_a_source_that_builds_another_package_is_refused(bench: Bench) -> None:
     assert "the source of sly 1.0 builds setuptools-1.0-py3-none-any.whl" in bench.run("build", "build", code=1)
 
 
+@pytest.mark.proof
 def test_an_archive_whose_version_would_be_an_option_of_pip_is_refused(bench: Bench) -> None:
     hostile.sdist(bench.index, "sly", files={"PKG-INFO": "Name: sly\nVersion: 1.0 --index-url=http://evil\n"})
     said = bench.resolve("sly", code=1)
@@ -191,6 +195,7 @@ def test_a_dependency_by_address_is_refused_and_never_built(bench: Bench) -> Non
     assert not bench.ran.exists()
 
 
+@pytest.mark.proof
 def test_a_dependency_by_the_address_of_a_wheel_is_refused_unless_it_is_allowed(bench: Bench) -> None:
     file = hostile.wheel(bench.index, "evil")
     hostile.wheel(bench.index, "parent", requires=(f"evil @ {bench.url}/evil/{file.name}",))
@@ -199,6 +204,7 @@ def test_a_dependency_by_the_address_of_a_wheel_is_refused_unless_it_is_allowed(
     assert {item["name"] for item in bench.told() if "origin" in item} == {"evil"}
 
 
+@pytest.mark.proof
 def test_what_a_source_is_built_with_may_name_no_address_either(bench: Bench) -> None:
     table = f'[build-system]\nrequires = ["{address(bench)}"]\nbuild-backend = "evil"\n'
     hostile.sdist(bench.index, "only", files={"pyproject.toml": table})

@@ -124,6 +124,7 @@ def test_help_loads_no_model_no_table_of_facts_and_no_rich() -> None:
     assert "Build and test wheels:\n  wheel " in done.stdout
 
 
+@pytest.mark.proof
 def test_a_checkout_may_have_any_name(tmp_path: Path) -> None:
     """``git clone`` calls it as the package; and a folder above it may have blanks and letters beyond ASCII."""
     checkout = tmp_path / "a b ü" / "bakery"

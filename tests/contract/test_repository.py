@@ -107,11 +107,12 @@ def packed(folder: Path) -> Mapping[str, Mapping[str, int]]:
     return wheels
 
 
-CASES = [(tool, state) for tool in TOOLS for state in STATES]
-"""Their number of states has no common divisor with what is sampled, so each tool is sampled in another state."""
+# A build file of meson names each file: without one, pip builds nothing of the checkout either.
+CASES = [(tool, state) for tool in TOOLS for state in STATES if (tool, state) != ("meson", "deleted")]
+"""Their number of states has no common divisor with what is sampled: each case of the sample has another tool and state."""
 
 
-@pytest.mark.parametrize(("tool", "state"), sampled(CASES, 30))
+@pytest.mark.parametrize(("tool", "state"), sampled(CASES, 61))
 def test_tools_answer_as_in_the_checkout(python: Path, tmp_path: Path, tool: str, state: str) -> None:
     checkout = STATES[state](tmp_path / "made", tool)
     step = Step(checkout, tmp_path / "step")
@@ -191,7 +192,7 @@ BELOW = {
 }
 
 
-@pytest.mark.parametrize("hashing", ["sha1", "sha256"])
+@pytest.mark.parametrize("hashing", [pytest.param("sha1", marks=pytest.mark.proof), "sha256"])
 @pytest.mark.parametrize("case", sampled(BELOW, len(BELOW)))
 def test_source_below_the_top_is_built_as_in_the_checkout(
     python: Path, tmp_path: Path, case: str, hashing: str
