@@ -45,7 +45,11 @@ def nap() -> str:
 
 def left(folder: Path) -> list[str]:
     """Return what still runs of a bake in a folder."""
-    return [line for line in command_lines() if str(folder) in line or f"sleep {nap()}" in line]
+    return [
+        line
+        for line in command_lines()
+        if str(folder) in line or str(runs_of(folder)) in line or f"sleep {nap()}" in line
+    ]
 
 
 def asleep() -> bool:

@@ -124,7 +124,7 @@ def test_time_limits(tmp_path: Path) -> None:
 
 def running(folder: Path) -> list[str]:
     """Return what still runs of bakes in a folder."""
-    return [line for line in command_lines() if str(folder) in line]
+    return [line for line in command_lines() if str(folder) in line or str(runs_of(folder)) in line]
 
 
 def bake_of(folder: Path, cell: str) -> list[int]:
@@ -135,7 +135,7 @@ def bake_of(folder: Path, cell: str) -> list[int]:
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:  # it is gone
             continue
-        if f"wheel-{cell}".encode() in words and any(str(folder).encode() in word for word in words):
+        if f"wheel-{cell}".encode() in words and any(str(runs_of(folder)).encode() in word for word in words):
             found.append(int(process.name))
     return found
 

@@ -103,7 +103,7 @@ def one_kill(folder: Path, kill: Callable[[subprocess.Popen[str]], None], enviro
     assert len(done.wheels) == len(CELLS)
     assert before <= kept(done), "what was finished is not built again"
     assert not list(runs_of(folder).glob("*/stage"))
-    assert not [line for line in command_lines() if str(folder) in line]
+    assert not [line for line in command_lines() if str(folder) in line or str(runs_of(folder)) in line]
     assert not [path for path in (folder / "dist").iterdir() if path.suffix != ".whl" and path.name != ".provenance"]
 
 
