@@ -1,6 +1,7 @@
 """Packages that are out for secrets: a real bake with an index on this machine that hands them out.
 
 Code of a package tells what it finds: the secrets that its step has, the network, what pip has in its cache.
+`make test` builds a hostile source archive in the one bake of tests/engine/test_canaries.py; here that is a proof.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ def test_a_build_requirement_by_address_is_refused(tmp_path: Path, private: Priv
     assert not [path for path in private.asked if "evil" in path]
 
 
+@pytest.mark.proof
 def test_a_source_archive_is_built_and_sees_nothing(tmp_path: Path, private: Private) -> None:
     name = f"loot{secrets.token_hex(4)}"
     hostile.sdist(
