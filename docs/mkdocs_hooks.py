@@ -47,7 +47,9 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
         return re.sub(r"(?s)<tr>.*?</tr>", row, table[0])
 
-    return re.sub(r"(?s)<table>.*?</table>", labelled, html)
+    html = re.sub(r"(?s)<table>.*?</table>", labelled, html)
+    # A header without a title is none.
+    return re.sub(r"<th[^>]*></th>", "<td></td>", html)
 
 
 def commands() -> str:

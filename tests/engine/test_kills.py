@@ -70,7 +70,10 @@ def processes(folder: Path) -> dict[int, list[bytes]]:
             words = (path / "cmdline").read_bytes().split(b"\0")
         except OSError:  # it is gone
             continue
-        if any(str(folder).encode() in word or word.endswith(MARK.encode()) for word in words):
+        if any(
+            str(folder).encode() in word or str(runs_of(folder)).encode() in word or word.endswith(MARK.encode())
+            for word in words
+        ):
             found[int(path.name)] = words
     return found
 

@@ -109,6 +109,7 @@ def accessible(page: Page, path: Path, axe: str, scheme: str, width: int) -> lis
     """Return what axe finds wrong in a page, all of it unfolded."""
     page.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
     page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    page.events.clear()
     page.open(path)
     page.run("document.querySelectorAll('button.lane, summary').forEach(item => item.click())")
     page.run(f"{axe}; null")
