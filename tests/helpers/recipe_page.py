@@ -1,4 +1,4 @@
-"""docs/recipe.md, the recipe reference. It is generated from the models."""
+"""The recipe reference: docs/recipe.md and a page for each group of tables. It is generated from the models."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from bakery.recipe import type_names
 from bakery.recipe.models import Builders, Recipe, Workspace
 from bakery.recipe.models.base import Model
 
-PATH = "docs/recipe.md"
-"""The path of the reference in the repository."""
+PAGES = {
+    "recipe.md": ("Recipe reference", ("source", "variables", "matrix")),
+    "recipe-builder.md": ("Recipe: builder and native step", ("builder", "native")),
+    "recipe-wheel.md": ("Recipe: wheel and test", ("wheel", "test")),
+    "recipe-run.md": ("Recipe: secrets, caches, output, workflow", ("secrets", "cache", "output", "ci")),
+    "recipe-other.md": ("Recipe: macOS, Windows, images, workspaces, builders", ("macos", "windows", "image")),
+}
+"""Page in docs/ → its title, and the tables of a recipe that it has."""
 
 EXAMPLE = """\
 name = "my-kernels"
@@ -51,18 +57,18 @@ command = "pytest tests"
 """
 """A recipe with the most common sections. A test loads it."""
 
+_GENERATED = "<!-- Generated from bakery/recipe/models by `pytest tests/unit/recipe/test_schema.py --update-golden`; do not edit. -->\n"
+
 _INTRO = """\
-<!-- Generated from bakery/recipe/models by `pytest tests/unit/recipe/test_schema.py --update-golden`; do not edit. -->
-
-# Recipe reference
-
 A recipe describes how to build, test and name the wheels of one project. It is one of:
 
 - the file `bakery.toml`,
 - the table `[tool.wheel-bakery]` of `pyproject.toml`. There, the name of each table starts with `tool.wheel-bakery.`: `[builder]`
   becomes `[tool.wheel-bakery.builder]`.
 
-Only `name` is required.
+Only `name` is required. The tables have pages of their own: [`[builder]` and `[native]`](recipe-builder.md),
+[`[wheel]` and `[test]`](recipe-wheel.md), [`[secrets]`, `[cache]`, `[output]` and `[ci]`](recipe-run.md),
+[`[macos]`, `[windows]`, `[image]`, `[workspace]` and `[builders]`](recipe-other.md).
 
 **Variables.** `${NAME}` in a value is replaced by the value of variable `NAME`. These variables exist:
 
@@ -88,15 +94,32 @@ _TITLES = {"variables": "variables.NAME", "secrets": "secrets.NAME"}
 """Tables whose keys the user chooses."""
 
 
-def reference_text() -> str:
-    """Return docs/recipe.md."""
+def reference_texts() -> dict[str, str]:
+    """Return path → text of the pages."""
+    fields = type_names.keys(Recipe)
+    assert {table for _, tables in PAGES.values() for table in tables} == {
+        key for key, field in fields.items() if type_names.model_of(field.annotation)
+    }
     (farm,) = type_names.keys(Builders).values()
-    sections = (
-        *_section(Recipe, "", "Top-level keys"),
-        *_section(Workspace, "workspace", "`[workspace]`"),
-        *_section(type_names.model_of(farm.annotation) or Builders, "builders.NAME", "`[builders.NAME]`"),
-    )
-    return "".join([_INTRO, f"```toml\n{EXAMPLE}```\n", *sections])
+    more = {
+        "recipe.md": [_INTRO, f"```toml\n{EXAMPLE}```\n", *_rows(Recipe, "", "Top-level keys")],
+        "recipe-other.md": [
+            *_section(Workspace, "workspace", "`[workspace]`"),
+            *_section(type_names.model_of(farm.annotation) or Builders, "builders.NAME", "`[builders.NAME]`"),
+        ],
+    }
+    texts = {}
+    for name, (title, tables) in PAGES.items():
+        sections = [
+            text
+            for key in tables
+            if (model := type_names.model_of(fields[key].annotation))
+            for text in _section(model, key, _title(key, fields[key]))
+        ]
+        own = more.get(name, [])
+        parts = [*own, *sections] if name == "recipe.md" else [*sections, *own]
+        texts[f"docs/{name}"] = f"{_GENERATED}\n# {title}\n\n{''.join(parts).lstrip()}"
+    return texts
 
 
 def _title(path: str, field: FieldInfo) -> str:
@@ -107,15 +130,18 @@ def _title(path: str, field: FieldInfo) -> str:
 
 def _section(model: type[Model], path: str, title: str) -> Iterator[str]:
     """Yield the section of ``model``, then the sections of its tables."""
-    yield f"\n## {title}\n\n{_markdown(inspect.getdoc(model) or '')}\n\n"
-    yield "| Key | Type | Default | Description |\n|---|---|---|---|\n"
-    fields = type_names.keys(model)
-    for key, field in fields.items():
-        yield _row(_join(path, key), field, model.descriptions().get(key, ""))
-    for key, field in fields.items():
+    yield from _rows(model, path, title)
+    for key, field in type_names.keys(model).items():
         inner = type_names.model_of(field.annotation)
         if inner is not None:
             yield from _section(inner, _join(path, key), _title(_join(path, key), field))
+
+
+def _rows(model: type[Model], path: str, title: str) -> Iterator[str]:
+    yield f"\n## {title}\n\n{_markdown(inspect.getdoc(model) or '')}\n\n"
+    yield "| Key | Type | Default | Description |\n|---|---|---|---|\n"
+    for key, field in type_names.keys(model).items():
+        yield _row(_join(path, key), field, model.descriptions().get(key, ""))
 
 
 def _join(path: str, key: str) -> str:

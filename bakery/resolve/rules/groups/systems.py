@@ -74,7 +74,7 @@ def _names(case: Case) -> Iterator[str]:
     "Recipes with secrets have only Linux platforms",
     why="Steps with secrets are a feature of BuildKit.",
     fix="remove the platform, or pass the secrets in the environment of the machine",
-    source="docs/recipe.md, [secrets.NAME]",
+    source="docs/recipe-run.md, [secrets.NAME]",
 )
 def _secrets(case: Case) -> Iterator[str]:
     if _system(case) and case.plan.secrets:
