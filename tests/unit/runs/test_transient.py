@@ -10,6 +10,8 @@ from bakery.runs.buildx.failures import is_transient, lost_a_layer, may_be_the_c
 ENDED = 'process "/bin/sh -c x" did not complete successfully: exit code: {}'
 
 ENGINE = [
+    "failed to receive status: rpc error: code = NotFound desc = no such job rwuosac2rpyoqp4u343f6hq6k",
+    "NotFound: forwarding Ping: no such job trm9u2yqo8p9pv0dnfw4j2i6i",
     "failed to receive status: rpc error: code = Unavailable desc = error reading from server: EOF",
     "failed to receive status: rpc error: code = Unavailable desc = closing transport due to: connection error: desc = "
     '"error reading from server: EOF", received prior goaway: code: NO_ERROR, debug data: "graceful_stop"',
