@@ -58,6 +58,7 @@ class BuildFacts:
     Attributes:
         subdirectory: the folder of the package inside the source; ``.`` for its top.
         requirements: the Python packages that the recipe and its framework require, for the builder and the native step.
+        framework_index: the address of the framework's own index; empty for none.
         packages: the system packages that the recipe names.
         config_settings: options of the build backend.
         environment: that of the compile step and, with precedence, of the native step.
@@ -75,6 +76,7 @@ class BuildFacts:
 
     subdirectory: str = "."
     requirements: tuple[Value, ...] = ()
+    framework_index: Value = ()
     packages: tuple[str, ...] = ()
     config_settings: tuple[tuple[str, Value], ...] = ()
     environment: tuple[tuple[str, Value], ...] = ()

@@ -8,7 +8,7 @@ from bakery.plan.build_facts import BuildFacts, Packages, Written
 from bakery.plan.dockerfile import Arg, Command, Run, Stage
 from bakery.recipe.models import Recipe
 from bakery.resolve.naming import required_texts, tested_framework
-from bakery.resolve.references import parse_all, parse_table
+from bakery.resolve.references import parse, parse_all, parse_table
 from bakery.resolve.stage_inputs import Parts, job_limits
 
 _COMPILING = ("compile", "native")
@@ -27,6 +27,7 @@ def build_facts(parts: Parts, stages: Sequence[Stage]) -> BuildFacts:
     return BuildFacts(
         subdirectory=recipe.source.subdirectory or ".",
         requirements=(*framework, *(word for table in tables if table for word in parse_all(table.requirements))),
+        framework_index=parse(builder.framework_index or ""),
         packages=tuple(name for table in tables if table for name in table.system_packages),
         config_settings=parse_table(recipe.wheel.config_settings),
         environment=tuple(pair for command in commands for pair in command.environment),

@@ -13,7 +13,7 @@ from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Role, Run, Script,
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
 from bakery.recipe.models import Builder, Native, Recipe
-from bakery.resolve.references import declarations, parse_table
+from bakery.resolve.references import declarations, parse, parse_table
 from bakery.resolve.settings import Settings
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.bases.base import Base, Request
@@ -157,7 +157,10 @@ def source_mount(parts: Parts, *, writable: bool, target: str = "/src") -> Mount
 
 
 def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
-    """Return a step that also gets the secrets of its phase, and fails if one is missing."""
+    """Return a step that also gets the secrets of its phase, and fails if one is missing.
+
+    Commands that install packages are also told the framework's index.
+    """
     # ``required`` is not enough: for an environment variable that is not set, buildx passes an empty secret.
     secrets = [item for item in parts.secrets if phase in item.phases]
     mounts = (Mount("secret", "", id=item.name, env=item.variable, required=True) for item in secrets)
@@ -167,7 +170,14 @@ def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
     checks = (
         Script(f"{{ test {test} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, test in tests
     )
-    return replace(run, commands=(*checks, *run.commands), mounts=(*run.mounts, *mounts))
+    commands = run.commands
+    if phase == Phase.REQUIREMENTS and (index := parts.recipe.builder.framework_index):
+        told = ((pip_steps.FRAMEWORK_INDEX, parse(index)),)
+        commands = tuple(
+            replace(item, environment=told) if isinstance(item, Command) and item.words[0] == literal(NET) else item
+            for item in commands
+        )
+    return replace(run, commands=(*checks, *commands), mounts=(*run.mounts, *mounts))
 
 
 def remove_programs(parts: Parts) -> tuple[Script, ...]:

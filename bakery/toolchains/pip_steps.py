@@ -37,6 +37,9 @@ PIP = "/opt/pip"
 NET = program_mounts.path("net")
 """Runs a command with the certificates and the package index of the secrets."""
 
+FRAMEWORK_INDEX = "FRAMEWORK_INDEX"
+"""The variable that tells `PROGRAM` one more index."""
+
 PROGRAM = program_mounts.path("packages")
 """Resolves packages of the index, builds and installs them."""
 

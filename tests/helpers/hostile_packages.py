@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import tarfile
@@ -87,9 +88,19 @@ def backend(folder: Path) -> Path:
 
 
 class Index(SimpleHTTPRequestHandler):
-    """Serves a folder as an index (PEP 503), and remembers what was asked for."""
+    """Serves a folder as an index (PEP 503), to those with the password if it has one; remembers what was asked for."""
 
     def do_GET(self) -> None:
+        password = self.server.password  # type: ignore[attr-defined]
+        if (
+            password
+            and self.headers["Authorization"] != "Basic " + base64.b64encode(f"me:{password}".encode()).decode()
+        ):
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", "Basic")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         self.server.asked.append(self.path)  # type: ignore[attr-defined]
         super().do_GET()
 
@@ -114,10 +125,10 @@ class Index(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(folder: Path, host: str = "127.0.0.1") -> Iterator[tuple[str, list[str]]]:
+def served(folder: Path, host: str = "127.0.0.1", password: str = "") -> Iterator[tuple[str, list[str]]]:
     """Serve a folder; give its URL and the list of paths that are asked for."""
     with ThreadingHTTPServer((host, 0), partial(Index, directory=str(folder))) as server:
-        server.asked = []  # type: ignore[attr-defined]
+        server.asked, server.password = [], password  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://{host}:{server.server_port}", server.asked  # type: ignore[attr-defined]

@@ -42,6 +42,15 @@ Place = Annotated[
         "write what stands before the name of the image, without https://",
     ),
 ]
+IndexUrl = Annotated[
+    Line,
+    Matching(
+        r"""https?://[^\s'"\\@]+""",
+        "an address without a password, such as 'https://index.example/torch/${CUDA_TAG}'",
+        "write user and password into the configuration of pip on this machine",
+        references=True,
+    ),
+]
 Digest = Annotated[
     str,
     Matching(
@@ -178,6 +187,11 @@ class Builder(Model):
     """The framework that the extension is built for. A variable or an axis sets its release (``TORCH_VERSION``,
     ``JAX_VERSION``). Build and test use exactly this release; the wheel's metadata requires the releases that the wheel
     works with."""
+    framework_index: IndexUrl | None = Field(default=None, examples=["https://index.example/torch/cu${CUDA_TAG}"])
+    """A package index that has the framework, such as torch's own for one CUDA release. Steps that resolve and install
+    Python packages of build and test ask it in addition to the indexes of pip's configuration. ``${NAME}`` is replaced by
+    the variable's value in each cell. A user and password that pip's configuration has for the same host are used for
+    it, too."""
     requirements: tuple[RequirementText, ...] = Field(default=(), examples=[["cmake>=3.26", "ninja"]])
     """Python packages to install for the build, in addition to the project's ``[build-system] requires``."""
     allow_direct: tuple[ProjectName, ...] = Field(default=(), examples=[["my-build-tool"]])
@@ -233,6 +247,8 @@ class Builder(Model):
             raise invalid("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
         if self.cuda_repository_key and not self.cuda_repository:
             raise invalid("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
+        if self.framework_index and not self.framework:
+            raise invalid("framework-index is the index of a framework; name that, too, or remove the index")
         named = self.base.image or REFERENCE.search(self.base.provider)
         if self.toolkit == "image" and not (named or parse(self.base.provider).cuda):
             raise invalid(

@@ -47,6 +47,7 @@ class Case:
         environment: the environment of the compile step and, with precedence, of the native step.
         settings: options of the build backend.
         required: the Python packages that the recipe requires, as it writes them.
+        framework_index: the address of the framework's own index; empty for none.
         needs: (name, version) of the releases that come from the package index.
         toolkit: the program that compiles CUDA in the toolkit's stage; empty for no toolkit.
         arguments: all build arguments, and the values derived from them.
@@ -77,6 +78,7 @@ class Case:
     unnamed_axes: tuple[str, ...] = ()
     pythons: tuple[str, ...] = ()
     project: Project | None = None
+    framework_index: str = ""
 
     @cached_property
     def cuda(self) -> str:
@@ -193,7 +195,7 @@ class _Reader:
         namings = plan.audit.namings
         self._names = tuple(value for naming in namings for value in (naming.local, naming.build_tag))
         pairs = (*facts.environment, *facts.config_settings)
-        values = (*(value for _, value in pairs), *facts.requirements, *self._names)
+        values = (*(value for _, value in pairs), *facts.requirements, facts.framework_index, *self._names)
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}
         refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
         self._key_args = tuple(sorted({*refs, *facts.declared, *_READ_BY_RULES}))
@@ -246,6 +248,7 @@ class _Reader:
             unnamed_axes=self._unnamed.get(cell.id, ()),
             pythons=self._pythons.get(cell.platform, ()),
             project=self._project,
+            framework_index=_text(facts.framework_index, arguments),
         )
 
 

@@ -129,7 +129,8 @@ def _torch_cuda(case: Case) -> Iterator[str]:
     "torch is installed from an index with wheels for the cell's CUDA",
     why="PyPI has torch for one CUDA release only. For another major, pip needs torch's own index, or torch raises "
     "RuntimeError in the build. Bakery does not know the indexes in the configuration of pip.",
-    fix="add torch's index (https://download.pytorch.org/whl/cuXYZ) to pip, and pin the variant: torch==2.11.0+cu128",
+    fix='name torch\'s index of a release that it has: builder.framework-index = "https://…/cu128"; and the variant, if the '
+    'index has several: torch = ["2.11.0+cu128"]',
     source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
     severity=Severity.WARNING,
 )
@@ -137,12 +138,14 @@ def _index(case: Case) -> Iterator[str]:
     row, major, version = _torch_row(case), case.cuda_major, _version(case)
     if row is None or version is None or not major or major not in _variants(row):
         return
-    torch_cuda = (
-        version.local[2:-1] if version.local and version.local.startswith("cu") else minor(row.cuda).partition(".")[0]
-    )
+    variant = re.fullmatch(r"cu([0-9]+)[0-9]", version.local or case.framework_index.rstrip("/").rpartition("/")[2])
+    if variant is None and case.framework_index:
+        return
+    torch_cuda = variant[1] if variant else minor(row.cuda).partition(".")[0]
     if torch_cuda != major:
+        theirs = f"is {variant[0]}" if variant else f"on PyPI is for CUDA {row.cuda}"
         yield (
-            f"torch {case.torch} on PyPI is for CUDA {row.cuda}, and this cell compiles with CUDA {case.cuda}; "
+            f"torch {case.torch} {theirs}, and this cell compiles with CUDA {case.cuda}; "
             f"torch's index has {', '.join(_variants(row)[major])}"
         )
 

@@ -24,6 +24,8 @@ wheels: ``add`` runs in a step without network and secrets, in an environment wh
 A requirement with a URL is refused unless --direct names its package. Requirements of --of-base are resolved only if the
 base has no such program, or an older one.
 
+The variable FRAMEWORK_INDEX is an index that pip asks beside those of its configuration.
+
 /lock decides which packages are used: exactly those of ``locked.json``; or those of ``preferred.json`` as far as they
 fit; or pip must resolve to those of ``recorded.json``, which is not trusted; without these files, pip decides.
 """
@@ -44,12 +46,13 @@ if not __package__:
 from .backend import ask
 from .install import add, build, install, wheel
 from .resolve import resolve
-from .sdist import fetch_source
+from .sdist import add_index, fetch_source
 
 
 def main() -> None:
     """Do what the first word says."""
     words = sys.argv[1:]
+    add_index(os.environ.pop("FRAMEWORK_INDEX", ""))
     if len(words) >= 3 and words[0] == "resolve" and "--" in words:
         resolve(words[1], words[2:])
     elif len(words) >= 4 and words[0] == "ask":

@@ -84,6 +84,18 @@ def indexes() -> list[str]:
     return [pip_config("index-url") or default_index(), *pip_config("extra-index-url").split()]
 
 
+def add_index(url: str) -> None:
+    """Let pip also ask an index, with the user and password that it has for an index of the same host."""
+    if not url:
+        return
+    parts = urllib.parse.urlsplit(url)
+    for known in map(urllib.parse.urlsplit, indexes()):
+        credentials, _, host = known.netloc.rpartition("@")
+        if credentials and (known.scheme, host) == (parts.scheme, parts.netloc):
+            url = parts._replace(netloc=known.netloc).geturl()
+    os.environ["PIP_EXTRA_INDEX_URL"] = " ".join([*pip_config("extra-index-url").split(), url])
+
+
 class Anchors(html.parser.HTMLParser):
     """Collects the files of an index page in HTML (PEP 503)."""
 

@@ -1,0 +1,67 @@
+"""torch from an index of its own for each cell, with a password that only pip's configuration has."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import hostile_packages as hostile
+import pytest
+from command import bakery
+from projects import pure
+from test_untrusted_packages import bridge
+
+pytestmark = pytest.mark.engine
+
+TORCH = [f"{release}+{variant}" for variant in ("cu128", "cu126") for release in ("2.9.1", "2.10.0", "2.11.0")]
+
+RECIPE = """\
+name = "demo"
+[variables]
+VARIANT = "cu128"
+[matrix]
+python = ["3.11", "3.13"]
+torch = {torch}
+[[matrix.overrides]]
+where = {{ torch = "*+cu126" }}
+variables = {{ VARIANT = "cu126" }}
+[builder]
+framework = "torch"
+framework-index = "{url}/${{VARIANT}}"
+[wheel]
+repair = false
+py3 = true
+naming = {{ local = "${{VARIANT}}torch${{TORCH_MINOR}}" }}
+[test]
+imports = ["demo"]
+command = '''python -c "import torch; assert torch.VERSION == '${{TORCH_VERSION}}'; print('has', torch.VERSION)"'''
+"""
+
+
+@pytest.mark.parametrize(
+    "torch", [TORCH[2:4], pytest.param(TORCH, marks=pytest.mark.proof)], ids=["4 cells", "12 cells"]
+)
+def test_cells_with_torch_from_the_index_of_their_cuda(
+    torch: Sequence[str], tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    index, host, password = tmp_path / "index", bridge(engine_environment), f"canary{secrets.token_hex(12)}"
+    for version in torch:
+        hostile.wheel(index / version.partition("+")[2], "torch", version, {"torch.py": f"VERSION = {version!r}\n"})
+    with hostile.served(index, host, password) as (url, _):
+        folder = pure(tmp_path / "project", RECIPE.format(torch=json.dumps(torch), url=url))
+        backend = folder / "backend.py"
+        backend.write_text(backend.read_text().replace("import base64", "import torch, base64", 1))
+        config = tmp_path / "pip.conf"
+        private = url.replace("://", f"://me:{password}@")
+        config.write_text(f"[global]\nextra-index-url = {private}/private\ntrusted-host = {host}\n")
+        environment = {"PIP_CONFIG_FILE": str(config)}
+        bakery(folder, "lock", environment=environment)
+        lock = (folder / "bakery.lock").read_text()
+        assert all(f"torch-{version}-py3-none-any.whl" in lock for version in torch)
+        assert password not in lock
+        assert host not in lock
+        done = bakery(folder, "full", "--locked", environment=environment)
+    assert len(done.wheels) == len(torch)
+    assert "".join(map(done.log, done.results())).count("has 2.") == 2 * len(torch)
