@@ -93,6 +93,14 @@ Skip = Annotated[
         autocompletion=completion.cells,
     ),
 ]
+PullRequest = Annotated[
+    bool,
+    typer.Option(
+        "--pull-request",
+        help="Take the cells that ci.pull-request of the recipe names for a pull request as the whole plan.",
+        envvar="BAKERY_PULL_REQUEST",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     Path | None,

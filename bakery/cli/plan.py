@@ -38,6 +38,7 @@ def plan(
     json: options.AsJson = False,
     shard: options.Shard = None,
     since: options.Since = None,
+    pull_request: options.PullRequest = False,
     builder: Annotated[
         str | None,
         typer.Option(
@@ -61,9 +62,13 @@ def plan(
     Example: wheel-bakery plan --explain --set CUDA_VERSION=12.8.0
     """
     from bakery.cli.tables import plan as report
+    from bakery.plan.pull_request import for_pull_request
 
     patterns = options.globs(only, skip)
-    selected, skipped = narrow(plans(recipe, set_, shows=True), recipe, set_, patterns, shard, since)
+    planned = plans(recipe, set_, shows=True)
+    if pull_request:
+        planned = [(root, for_pull_request(item)) for root, item in planned]
+    selected, skipped = narrow(planned, recipe, set_, patterns, shard, since)
     chosen = [item for _, item in selected]
     if github_matrix:
         echo(report.github_matrix(chosen, patterns))

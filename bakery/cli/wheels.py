@@ -56,6 +56,7 @@ def verify(
     set_: options.Sets = None,
     only: options.Only = None,
     skip: options.Skip = None,
+    pull_request: options.PullRequest = False,
     gpu: Annotated[
         bool,
         typer.Option("--require-gpu-test", help="Demand a record of `gpu-test` for wheels of recipes with test.gpu."),
@@ -76,10 +77,12 @@ def verify(
     from bakery.cli.recipes import plans
     from bakery.cli.tables.size import total
     from bakery.engine.paths import engine_paths
+    from bakery.plan.pull_request import for_pull_request
     from bakery.release.verify import verify as check
 
     files = _wheel_files(wheels)
-    selected = [plan.filter_by_pattern(options.globs(only, skip)) for _, plan in plans(recipe, set_)]
+    planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
+    selected = [plan.filter_by_pattern(options.globs(only, skip)) for plan in planned]
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
     release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag)

@@ -25,6 +25,7 @@ from bakery.core.names import SYSTEMS, CacheBackend, Kind
 from bakery.emit.quoting import unicode_escape
 from bakery.plan.model import Plan
 from bakery.plan.options import Ci, Repository
+from bakery.plan.pull_request import for_pull_request
 from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.disk_space import cached, disk
 from bakery.toolchains.facts import action, cache_service, runner_disk
@@ -92,7 +93,7 @@ def _environment(package: str) -> Environment:
         finalize=_written,
         loader=ChoiceLoader([PackageLoader(name, ".") for name in dict.fromkeys((package, "bakery"))]),
     )
-    environment.filters.update(flow=_flow, comment=_comment)
+    environment.filters.update(flow=_flow, comment=_comment, json_rows=_rows_as_json)
     environment.globals.update(action=_action, python=PYTHON)
     return environment
 
@@ -135,6 +136,17 @@ def _flow(values: Mapping[str, str] | Iterable[str]) -> Yaml:
     return Yaml("[" + ", ".join(map(_scalar, values)) + "]")
 
 
+def _rows_as_json(rows: Sequence[Mapping[str, str]]) -> Yaml:
+    """Return the rows of a matrix, one a line, for a string in an expression of GitHub's.
+
+    Raises:
+        PlanError: GitHub would evaluate a text.
+    """
+    for value in (value for row in rows for value in row.values()):
+        _scalar(value)
+    return Yaml(",\n          ".join(json.dumps(row).replace("'", "''") for row in rows))
+
+
 def _comment(text: str) -> Yaml:
     """Return text for a comment: on one line."""
     return Yaml(re.sub(r"[\n\r]", _escaped, _SPECIAL.sub(_escaped, text)))
@@ -169,8 +181,10 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
     Raises:
         PlanError: the plan has text that GitHub would evaluate.
     """
-    jobs = job_groups([plan], ci.max_jobs)
-    others = job_groups([part for system in SYSTEMS[1:] if (part := plan.for_system(system)).cells], ci.max_jobs)
+    jobs, others = _jobs(plan, ci)
+    # A pull request has the same jobs unless the recipe says otherwise.
+    few = for_pull_request(plan)
+    few_jobs, few_others = (jobs, others) if few is plan else _jobs(few, ci)
     name = f"{plan.recipe}.{repository.slug}".rstrip(".")
     compiler_key = f"compiler-cache-{name}-${{{{ matrix.job }}}}-"
     secrets = [secret.env for secret in plan.secrets_for((Kind.WHEEL, Kind.TEST)) if secret.env]
@@ -190,6 +204,9 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
             margin=MARGIN,
             linux_jobs=_rows(jobs, ci),
             other_jobs=_rows(others, ci),
+            is_narrowed=few is not plan,
+            few_linux_jobs=_rows(few_jobs, ci),
+            few_other_jobs=_rows(few_others, ci),
             has_other_systems=bool(plan.cibuildwheel_cells),
             secrets={name: Expression(f"${{{{ secrets.{name} }}}}") for name in secrets},
             # The workflow is committed, so it grants what the recipe needs: a pull request cannot ask for more.
@@ -227,6 +244,12 @@ def _reference(plan: Plan) -> str:
     """Return what names the recipe in its project: its name, or the file that is only found by its name."""
     file = plan.source_file
     return file if file.endswith(".toml") and posixpath.basename(file) not in _FOUND else plan.recipe
+
+
+def _jobs(plan: Plan, ci: Ci) -> tuple[list[CellGroup], list[CellGroup]]:
+    """Return the jobs that bake, and those of other systems."""
+    others = [part for system in SYSTEMS[1:] if (part := plan.for_system(system)).cells]
+    return job_groups([plan], ci.max_jobs), job_groups(others, ci.max_jobs)
 
 
 def _rows(jobs: Sequence[CellGroup], ci: Ci) -> list[dict[str, str]]:

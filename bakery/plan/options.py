@@ -175,8 +175,9 @@ class Ci:
     Attributes:
         branches: globs of branches whose pushes are built.
         tags: globs of tags that are releases.
+        pull_request: ``all``, ``cover``, ``first`` or globs: the cells that a pull request builds.
         runners: platform → label of the runner.
-        gpu_runner: the label of a runner that tests wheels on a GPU; empty for none.
+        gpu_runners: the labels of runners that test wheels on their GPUs.
         timeout: the time limit of a job in minutes.
         install: the requirements from which pip installs Bakery.
         cache: ``gha`` or ``none``; empty if an estimate decides.
@@ -190,8 +191,9 @@ class Ci:
 
     branches: tuple[str, ...]
     tags: tuple[str, ...]
+    pull_request: str | tuple[str, ...]
     runners: Mapping[str, str]
-    gpu_runner: str
+    gpu_runners: tuple[str, ...]
     max_jobs: int
     timeout: int
     install: tuple[str, ...]

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from packaging.utils import canonicalize_name
 
+from bakery.core.errors import PlanError, UsageError
 from bakery.core.names import GROUPS, IMAGE_KINDS, TARGET_ARCH, WHEEL_KINDS, Kind, is_baked, size_mb
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
 from bakery.plan.options import Audit
+from bakery.plan.pull_request import for_pull_request
 from bakery.plan.values import Ref
 from bakery.recipe.files import PYPROJECT
 from bakery.recipe.load import Loaded
@@ -75,6 +77,10 @@ def resolve(
     groups = [_sharing(group, groups) for group in groups]
     plans = [_plan_of(group, groups) for group in groups]
     plan = joined(plans, [draft.id for draft in drafts])
+    try:
+        for_pull_request(plan)
+    except UsageError as error:
+        raise PlanError(f"ci.pull-request: {error.reason}", hint=error.hint) from error
     return replace(plan, origins=settings.origins, overrides=buildx_overrides(overrides, plan.cells))
 
 

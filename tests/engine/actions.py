@@ -101,7 +101,8 @@ class Runner:
                 continue
             matrix = job.get("strategy", {}).get("matrix", {})
             rows = _evaluate(matrix[4:-3], context) if isinstance(matrix, str) else matrix
-            for entry in rows.get("include", [{}]):
+            included = rows.get("include", [{}])
+            for entry in _evaluate(included[4:-3], context) if isinstance(included, str) else included:
                 self._job(name, job, entry, document.get("env", {}), context["inputs"])
         return {key: _filled(output["value"], context) for key, output in called.get("outputs", {}).items()}
 

@@ -153,6 +153,26 @@ def test_a_project_that_uses_the_action(tmp_path: Path, engine_environment: Mapp
     assert digests(runner.artifacts / "wheels") == digests(release.artifacts / "wheels-1")
 
 
+@pytest.mark.parametrize("called", [False, True])
+def test_a_pull_request_builds_the_cells_of_its_key(
+    tmp_path: Path, engine_environment: Mapping[str, str], *, called: bool
+) -> None:
+    project = extension(tmp_path / "project", RECIPE + 'pull-request = ["cp313"]\n', SOURCE)
+    bakery(project, "generate")
+    github = {"run_attempt": 1, "event_name": "pull_request", "ref": "refs/pull/7/merge", "ref_type": "branch"}
+    runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, github)
+    runner.folder.mkdir()
+    runner.run(caller(0) if called else (project / ".github/workflows/bakery-tiny.yml").read_text())
+    assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
+    assert [done.job for done in runner.ran if done.step == "Bake, audit and test"] == ["bake"]
+    (verify,) = [done for done in runner.ran if done.step == "Verify the wheels"]
+    assert "2 wheels: complete and as planned" in verify.out
+    assert {name.split("-")[2] for name in digests(runner.artifacts / ("wheels" if called else "wheels-1"))} == {
+        "cp313"
+    }
+    assert not (runner.folder / "published").exists()
+
+
 JOBS = """\
 [workspace]
 jobs = ["models/job.json"]

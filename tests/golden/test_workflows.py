@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pages import blocks
@@ -95,7 +96,7 @@ gpu = true
 command = "python -c pass"
 [ci]
 install = ["wheel-bakery==1.0"]
-gpu-runner = "gpu"
+gpu-runner = ["gpu-a100", "gpu-h100"]
 publish = "pypi"
 github-release = true
 pages = true
@@ -187,7 +188,15 @@ def test_an_image_of_a_workspace_has_no_workflow(tmp_path: Path) -> None:
 
 
 def test_no_golden_workflow_is_left_over() -> None:
-    assert {path.stem for path in GOLDEN} == {*WHEELS, *VARIANTS, "below", "jobs", "jobs-uncached"}
+    assert {path.stem for path in GOLDEN} == {
+        *WHEELS,
+        *VARIANTS,
+        "below",
+        "jobs",
+        "jobs-uncached",
+        "few-cover",
+        "few-linux",
+    }
 
 
 def tool(name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -314,6 +323,19 @@ def test_300_cells_are_a_workflow_of_at_most_256_jobs() -> None:
         ("ubuntu-24.04", "linux_x86_64"),
         ("ubuntu-24.04-arm", "linux_aarch64"),
     }
+
+
+@pytest.mark.parametrize(("name", "how"), [("few-cover", "cover"), ("few-linux", ("cp313-*-linux_*",))])
+def test_a_pull_request_builds_few_cells(golden: Golden, name: str, how: Literal["cover"] | tuple[str, ...]) -> None:
+    recipe = Recipe(
+        name="few",
+        platforms=("linux/amd64", "linux/arm64", "windows/amd64"),
+        matrix=Matrix(python=("3.11", "3.13"), axes={"flavour": ("a", "b", "c")}),
+        builder={"environment": {"FLAVOUR": "${FLAVOUR}"}},  # type: ignore[arg-type]
+        ci=Ci(install=("wheel-bakery==1.0",), pull_request=how),
+    )
+    plan = resolve(from_python(recipe, HERE))
+    golden(HERE / f"{name}.yml", generate(plan)[plan.workflow])
 
 
 def test_wheels_of_local_versions_are_refused_for_a_public_index() -> None:

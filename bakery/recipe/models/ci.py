@@ -50,12 +50,21 @@ class Ci(Model):
     """Branches whose pushes are built, in GitHub's filter syntax. Pull requests are always built."""
     tags: _Refs = Field(default=("v*",), examples=[["v*"]])
     """Tags that are releases, in GitHub's filter syntax. The wheels of a release are published."""
+    pull_request: (
+        Literal["all", "cover", "first"]
+        | Annotated[tuple[WorkflowLine, ...], Field(min_length=1), AfterValidator(distinct)]
+    ) = Field(default="all", examples=["cover", ["cp312-*", "!*-windows_*"]])
+    """The cells that a pull request builds: ``all``, ``cover`` (few cells, in which every pair of values of two axes occurs
+    that the matrix has), ``first`` (the first cell of each platform), or globs as for ``--only``; ``!GLOB`` leaves cells
+    out. Pushes to branches and tags always build all cells."""
     runners: dict[WorkflowLine, WorkflowLine] = Field(default={}, examples=[{"linux/arm64": "ubuntu-24.04-arm"}])
     """The runner label of each platform. By default, GitHub's runner of the same architecture, without emulation:
     ``ubuntu-24.04``, ``ubuntu-24.04-arm``, ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``."""
-    gpu_runner: WorkflowLine | None = Field(default=None, examples=["gpu-t4"])
-    """The label of a Linux runner with an NVIDIA GPU. A job on it tests the wheels on the GPU, and nothing is attested or
-    published before it passed. Needs ``test.gpu = true``."""
+    gpu_runner: (
+        WorkflowLine | Annotated[tuple[WorkflowLine, ...], Field(min_length=1), AfterValidator(distinct)] | None
+    ) = Field(default=None, examples=["gpu-t4", ["gpu-a100", "gpu-h100"]])
+    """The label of a Linux runner with an NVIDIA GPU, or several. A job on each tests the wheels on its GPU, and nothing is
+    attested or published before all passed. Needs ``test.gpu = true``."""
     max_jobs: Annotated[int, Field(ge=1, le=256, strict=True)] = 256
     """The maximum number of jobs for the cells. Cells that share a compile stay in one job."""
     timeout: Annotated[int, Field(ge=30, le=7200, strict=True)] = 350
