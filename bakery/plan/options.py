@@ -176,6 +176,7 @@ class Ci:
         branches: globs of branches whose pushes are built.
         tags: globs of tags that are releases.
         pull_request: ``all``, ``cover``, ``first`` or globs: the cells that a pull request builds.
+        schedule: when the default branch is built, as cron writes it; empty for never.
         runners: platform → label of the runner.
         gpu_runners: the labels of runners that test wheels on their GPUs.
         timeout: the time limit of a job in minutes.
@@ -192,6 +193,7 @@ class Ci:
     branches: tuple[str, ...]
     tags: tuple[str, ...]
     pull_request: str | tuple[str, ...]
+    schedule: str
     runners: Mapping[str, str]
     gpu_runners: tuple[str, ...]
     max_jobs: int

@@ -332,7 +332,7 @@ def test_a_pull_request_builds_few_cells(golden: Golden, name: str, how: Literal
         platforms=("linux/amd64", "linux/arm64", "windows/amd64"),
         matrix=Matrix(python=("3.11", "3.13"), axes={"flavour": ("a", "b", "c")}),
         builder={"environment": {"FLAVOUR": "${FLAVOUR}"}},  # type: ignore[arg-type]
-        ci=Ci(install=("wheel-bakery==1.0",), pull_request=how),
+        ci=Ci(install=("wheel-bakery==1.0",), pull_request=how, schedule="17 3 * * 1-5"),
     )
     plan = resolve(from_python(recipe, HERE))
     golden(HERE / f"{name}.yml", generate(plan)[plan.workflow])

@@ -18,12 +18,38 @@ _REF = re.compile(r"!?(?:\*|(?:[^\x00-\x20\x7f~^:\\?*+\[\]]|\[[A-Za-z0-9_-]+\])[
 _RANGE = re.compile(r"([A-Za-z0-9])-([A-Za-z0-9])(?=[^\[]*\])")
 
 
+_CRON = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+"""The least and the largest number of each field of a schedule, as GitHub reads it."""
+
+
 def _check_ref(value: str) -> str:
     name = value.removeprefix("!")
     odd = not name or ".." in name or "//" in name or name.startswith("/") or name.endswith(("/", "."))
     if odd or not _REF.match(value) or any(low > high for low, high in _RANGE.findall(value)):
         raise invalid("expected a filter of branches or tags as GitHub has them, such as 'main' or 'release/*'")
     return value
+
+
+def _check_cron(value: str) -> str:
+    fields = value.split(" ")
+    if len(fields) != len(_CRON) or not all(map(_is_in_range, fields, _CRON)):
+        raise invalid(
+            "expected five fields: minute, hour, day, month, day of the week",
+            "write numbers, *, ranges (1-5), steps (*/2) and lists (1,15), such as '17 3 * * *' for 3:17 UTC each night",
+        )
+    return value
+
+
+def _is_in_range(field: str, limits: tuple[int, int]) -> bool:
+    """Whether a field of a schedule has only numbers within limits."""
+    for part in field.split(","):
+        match = re.fullmatch(r"(?:\*|([0-9]{1,2})(?:-([0-9]{1,2}))?)(?:/([1-9][0-9]?))?", part)
+        if not match:
+            return False
+        low, high = (int(match[at] or match[1] or limits[0]) for at in (1, 2))
+        if not limits[0] <= low <= high <= limits[1]:
+            return False
+    return True
 
 
 def _check_store(value: str) -> str:
@@ -57,6 +83,9 @@ class Ci(Model):
     """The cells that a pull request builds: ``all``, ``cover`` (few cells, in which every pair of values of two axes occurs
     that the matrix has), ``first`` (the first cell of each platform), or globs as for ``--only``; ``!GLOB`` leaves cells
     out. Pushes to branches and tags always build all cells."""
+    schedule: Annotated[WorkflowLine, AfterValidator(_check_cron)] | None = Field(default=None, examples=["17 3 * * *"])
+    """When all cells of the default branch are built besides: minute, hour, day, month and day of the week in UTC, as cron
+    writes them. Nothing is published."""
     runners: dict[WorkflowLine, WorkflowLine] = Field(default={}, examples=[{"linux/arm64": "ubuntu-24.04-arm"}])
     """The runner label of each platform. By default, GitHub's runner of the same architecture, without emulation:
     ``ubuntu-24.04``, ``ubuntu-24.04-arm``, ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``."""

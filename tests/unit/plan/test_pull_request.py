@@ -9,6 +9,7 @@ import plans
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from bakery import Builder, Matrix, Recipe, Wheel
 from bakery.core.errors import PlanError
@@ -81,6 +82,20 @@ def test_which_cells_are_taken(how: object, expected: int) -> None:
 def test_a_cell_comes_with_the_one_that_builds_its_wheel() -> None:
     few = for_pull_request(planned(["cp313-*-linux_x86_64"], abi3="3.11"))
     assert {cell.built_by for cell in few.cells} <= set(ids(few))
+
+
+@pytest.mark.parametrize("text", ["17 3 * * *", "*/15 0-6/2 1,15 * 1-5", "59 23 31 12 6"])
+def test_schedules(text: str) -> None:
+    assert Ci(schedule=text).schedule == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nightly", "* * * *", "60 3 * * *", "0 24 * * *", "0 3 0 * *", "0 3 * 13 *", "0 3 * * 5-1", "0 3 * * */0"],
+)
+def test_schedules_that_github_refuses(text: str) -> None:
+    with pytest.raises(ValidationError, match="expected five fields"):
+        Ci(schedule=text)
 
 
 def test_globs_that_match_nothing_are_refused_when_the_recipe_is_checked() -> None:
