@@ -186,6 +186,8 @@ class Ci:
         free_disk: remove preinstalled files first; None if an estimate decides.
         publish: the GitHub environment of trusted publishing; empty for none.
         publish_url: the upload URL; empty for PyPI's.
+        test_publish: the GitHub environment of an index on which a release is tried first; empty for none.
+        test_publish_url: its upload URL.
         github_release: attach the wheels to the GitHub release of a tag.
         pages: keep a static package index on GitHub Pages.
     """
@@ -205,6 +207,8 @@ class Ci:
     attest: bool
     publish: str
     publish_url: str
+    test_publish: str
+    test_publish_url: str
     github_release: bool
     pages: bool
 

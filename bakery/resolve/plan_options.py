@@ -67,6 +67,8 @@ def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *,
             "ci.publish: every wheel has a local version, and public package indexes accept none",
             hint="set ci.pages = true for an index of your own, or name one of the wheels with clean = true",
         )
+    if ci.test_publish and not ci.publish:
+        raise PlanError("ci.test-publish: nothing is published after it", hint="set ci.publish, too, or remove it")
     if ci.gpu_runner and not gpu:
         raise PlanError("ci.gpu-runner: no test needs a GPU", hint="set gpu = true in [test]")
     return Ci(
@@ -85,6 +87,8 @@ def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *,
         attest=ci.attest,
         publish=ci.publish or "",
         publish_url=ci.publish_url or "",
+        test_publish=ci.test_publish.environment if ci.test_publish else "",
+        test_publish_url=ci.test_publish.url if ci.test_publish else "",
         github_release=ci.github_release,
         pages=ci.pages,
     )

@@ -24,6 +24,7 @@ from bakery.plan.options import Repository
 from bakery.recipe.files import shipped
 from bakery.recipe.load import from_python, load
 from bakery.recipe.models import Ci, Matrix, Recipe
+from bakery.recipe.models.ci import TestPublish
 from bakery.resolve.plan import resolve
 from bakery.resolve.plan_options import workflow_settings
 from bakery.toolchains.facts import action
@@ -45,6 +46,14 @@ Golden = Callable[[Path, str], None]
 PLAIN = Ci(install=("wheel-bakery==1.0",))
 VARIANTS = {
     "ujson-release": ("ujson", Ci(install=("wheel-bakery==1.0",), publish="pypi", github_release=True, pages=True)),
+    "ujson-tried-first": (
+        "ujson",
+        Ci(
+            install=("wheel-bakery==1.0",),
+            publish="pypi",
+            test_publish=TestPublish(environment="testpypi", url="https://test.pypi.org/legacy/"),
+        ),
+    ),
     "jaxmg-index": ("jaxmg", Ci(install=("wheel-bakery==1.0",), pages=True, attest=False, cache="none")),
     "ujson-store": (
         "ujson",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, field_validator
 
@@ -65,6 +65,17 @@ def _check_store(value: str) -> str:
 _Refs = Annotated[tuple[Annotated[WorkflowLine, AfterValidator(_check_ref)], ...], Field(min_length=1)]
 
 
+class TestPublish(Model):
+    """An index on which a release is tried first. Both keys are needed: what is published there is never a default."""
+
+    __test__: ClassVar[bool] = False
+
+    environment: WorkflowLine = Field(examples=["testpypi"])
+    """The GitHub environment for trusted publishing to it."""
+    url: WorkflowLine = Field(examples=["https://test.pypi.org/legacy/"])
+    """Its upload URL."""
+
+
 class Ci(Model):
     """A GitHub Actions workflow: builds the cells in jobs, then verifies, attests and publishes all wheels together.
 
@@ -123,6 +134,8 @@ class Ci(Model):
     index."""
     publish_url: WorkflowLine | None = Field(default=None, examples=["https://test.pypi.org/legacy/"])
     """The upload URL of the package index, if it is not PyPI."""
+    test_publish: TestPublish | None = None
+    """The index on which a release is tried first: ``publish`` uploads nothing that this index refused. Needs ``publish``."""
     github_release: StrictBool = False
     """Attach all wheels to the GitHub release of the tag, which is created if there is none. Files are never replaced."""
     pages: StrictBool = False

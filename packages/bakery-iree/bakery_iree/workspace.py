@@ -96,6 +96,6 @@ def workflow_files(folder: Path, repository: Repository) -> dict[str, str]:
         hint = "a workflow can read files of the repository only: move the file there"
         Grants().require(loaded.required_grants(output=False), folder, who=file, hint=hint)
         made.append(JobFile(file, resolve(loaded, root=folder)))
-    published = ("publish", "publish_url", "pages", "compiler_cache", "github_release", "gpu_runner")
+    published = ("publish", "publish_url", "test_publish", "pages", "compiler_cache", "github_release", "gpu_runner")
     silent = jobs.ci.model_copy(update=dict.fromkeys(published))
     return {repository.named(PATH): module_workflow(made, workflow_settings(silent), image_name, repository)}

@@ -57,6 +57,10 @@ def test_the_bake_leaves_the_command_out(tmp_path: Path) -> None:
     [
         ('name = "demo"\n[test]\ngpu = true\n', "there is no test.command"),
         ('name = "demo"\n[ci]\ngpu-runner = "big"\n', "no test needs a GPU"),
+        (
+            'name = "demo"\n[ci.test-publish]\nenvironment = "testpypi"\nurl = "https://host/legacy/"\n',
+            "nothing is published after it",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other(tmp_path: Path, text: str, message: str) -> None:
