@@ -263,13 +263,14 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
         "wheels": {"contents": "read"},
         "gpu-test": {"contents": "read"},
         "attest": {"attestations": "write", "id-token": "write"},
+        "test-publish": {"id-token": "write"},
         "publish": {"id-token": "write"},
         "release": {"contents": "write"},
         "pages": {"pages": "write", "id-token": "write"},
     }
     assert rights == {name: known[name] for name in rights}
     # Who may publish runs nothing of the project.
-    for name in ("attest", "publish", "release", "pages"):
+    for name in ("attest", "test-publish", "publish", "release", "pages"):
         steps = document["jobs"].get(name, {"steps": []})["steps"]
         assert not any(step.get("uses", "").startswith("actions/checkout@") for step in steps)
 
