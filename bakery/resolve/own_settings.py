@@ -19,6 +19,7 @@ from bakery.recipe.overrides import changed
 from bakery.recipe.problems import nearest
 from bakery.resolve.matrix import CellDraft, matches
 from bakery.resolve.references import parse
+from bakery.resolve.select_toolkits import toolkit_of
 from bakery.resolve.settings import Settings
 from bakery.toolchains.registry import bases
 
@@ -43,7 +44,7 @@ def apart(
     # The cells without overrides come first, and have the plain names of stages.
     for numbers, cells in sorted(by_overrides.items()):
         changes = [entries[number] for number in numbers]
-        for base, own, some in _by_base(_changed(recipe, changes, cells), settings, cells):
+        for base, own, some in _by_choice(_changed(recipe, changes, cells), settings, cells):
             texts = [*(text for item in changes for text in item.where.values()), base]
             words = dict.fromkeys(re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") for text in texts)
             ending = "".join(f"-{word}" for word in words if word)[:_LONGEST] if endings else ""
@@ -65,21 +66,23 @@ def _changed(recipe: Recipe, changes: Sequence[Override], cells: Sequence[CellDr
         ) from None
 
 
-def _by_base(
+def _by_choice(
     recipe: Recipe, settings: Settings, cells: Sequence[CellDraft]
 ) -> Iterator[tuple[str, Recipe, Sequence[CellDraft]]]:
-    """Yield the cells with the same base: its name if that has variables, their recipe, and the cells.
+    """Yield the cells with the same base and toolkit: what sets them apart, their recipe, and the cells.
 
     Raises:
         PlanError: no base has the name.
     """
-    base, values = recipe.builder.base, {item.name: item.value for item in settings.variables}
-    by_name: dict[str, list[CellDraft]] = {}
+    builder, values = recipe.builder, {item.name: item.value for item in settings.variables}
+    base = builder.base
+    by_choice: dict[tuple[str, str], list[CellDraft]] = {}
     for cell in cells:
-        name = substitute(parse(base.provider), with_derived({**values, **cell.args}))
-        by_name.setdefault(name, []).append(cell)
-    for name, some in by_name.items():
-        if name == base.provider:
+        args = with_derived({**values, **cell.args})
+        name = substitute(parse(base.provider), args)
+        by_choice.setdefault((name, toolkit_of(builder, name, args.get("CUDA_VERSION", ""))), []).append(cell)
+    for (name, toolkit), some in by_choice.items():
+        if (name, toolkit) == (base.provider, builder.toolkit):
             yield "", recipe, some
             continue
         if name not in bases():
@@ -88,8 +91,9 @@ def _by_base(
                 f"builder.base: {base.provider} is {name!r} for {some_cells([cell.id for cell in some])}, and no base has this name",
                 hint=f"did you mean {close!r}?" if close else f"expected one of: {', '.join(bases())}",
             )
-        builder = recipe.builder.model_copy(update={"base": base.model_copy(update={"provider": name})})
-        yield name, recipe.model_copy(update={"builder": builder}), some
+        update = {"base": base.model_copy(update={"provider": name}), "toolkit": toolkit}
+        own = recipe.model_copy(update={"builder": builder.model_copy(update=update)})
+        yield (toolkit if name == base.provider else name), own, some
 
 
 def joined(plans: Sequence[Plan], order: Sequence[str]) -> Plan:

@@ -6,17 +6,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bakery.core.errors import PlanError
+from bakery.core.image_names import parse
 from bakery.plan.cells import Need
 from bakery.plan.dockerfile import Env
+from bakery.recipe.models import Builder
 from bakery.resolve.references import declarations
 from bakery.resolve.references import parse as parse_value
 from bakery.resolve.settings import Settings
 from bakery.toolchains import components
-from bakery.toolchains.registry import ANY_CUDA, bases, toolkits
+from bakery.toolchains.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.toolchains.toolkits.base import Toolkit
 from bakery.toolchains.toolkits.repository import Repository
 
 _OTHER_BASE = 'or use an image with CUDA as the base: base = { image = "…" }, toolkit = "image"'
+
+
+def toolkit_of(builder: Builder, base: str, cuda: str) -> str:
+    """Return the name of the toolkit of cells with one base and CUDA release, ``cuda`` if their major decides."""
+    if builder.toolkit != ANY_CUDA:
+        return builder.toolkit
+    if parse(base).cuda:
+        return "image"
+    nvcc = bool(builder.framework) and frameworks()[builder.framework].nvcc
+    narrowed = (toolkit.of_choice(nvcc=nvcc) for toolkit in toolkits().values())
+    has = any(
+        cuda.partition(".")[0] in map(str, toolkit.majors) and cuda in (toolkit.releases or (cuda,))
+        for toolkit in narrowed
+    )
+    return ANY_CUDA if has or not builder.cuda_repository else "repository"
 
 
 def select_toolkits(settings: Settings) -> tuple[Toolkit, ...]:
@@ -52,7 +69,7 @@ def needed_releases(settings: Settings, selected: tuple[Toolkit, ...], cuda: str
         check_components(settings.recipe.builder.components, settings.recipe.builder.toolkit, major, cuda)
     for toolkit in selected:
         if major in toolkit.majors:
-            check_release(toolkit, cuda)
+            check_release(toolkit, cuda, settings.recipe.builder.toolkit)
             others = tuple(
                 f"{item.name} (CUDA {', '.join(item.releases) or '/'.join(map(str, item.majors))})"
                 for item in toolkits().values()
@@ -81,13 +98,20 @@ def component_names(settings: Settings) -> tuple[str, ...]:
     return (*listed, *(item for item in more if item not in named))
 
 
-def check_release(toolkit: Toolkit, cuda: str) -> None:
-    """Raise PlanError if a toolkit with a fixed list of releases lacks this one."""
+def check_release(toolkit: Toolkit, cuda: str, named: str = "") -> None:
+    """Raise PlanError if a toolkit with a fixed list of releases lacks this one; ``named`` is that of the recipe."""
     if toolkit.releases and cuda not in toolkit.releases:
         major = cuda.partition(".")[0]
         near = [release for release in toolkit.releases if release.partition(".")[0] == major]
-        named = f"_cuda{cuda.replace('.', '_').rpartition('_')[0]}"
-        images = [name for name in bases() if name.endswith(named)]
+        ending = f"_cuda{cuda.replace('.', '_').rpartition('_')[0]}"
+        images = [name for name in bases() if name.endswith(ending)]
+        if named == ANY_CUDA:
+            base = f'base = "{images[0]}", which has it' if images else 'base = { image = "…" }, toolkit = "image"'
+            raise PlanError(
+                f"toolkit 'cuda' has nvcc of CUDA {cuda} only from the base or from NVIDIA's packages",
+                hint=f'write {base}; or name the packages: cuda-repository = "https://…"; or set CUDA_VERSION to '
+                f"{' or '.join(near or toolkit.releases)}",
+            )
         with_it = f'write base = "{images[0]}", toolkit = "image": it has this CUDA; ' if images else ""
         raise PlanError(
             f"toolkit {toolkit.name!r} has no CUDA {cuda}, only {' and '.join(toolkit.releases)}",

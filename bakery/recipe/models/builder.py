@@ -169,13 +169,14 @@ class Builder(Model):
     base: Base = Base()
     """The base image of the builder."""
     toolkit: str = Field(default="none", examples=["none", "cuda", "wheels", "clang", "image", "repository"])
-    """Where the CUDA compiler and libraries come from. ``cuda`` selects the toolkit that has the requested CUDA
-    release: ``debian``, ``clang`` or ``wheels``."""
+    """Where the CUDA compiler and libraries come from. ``cuda`` selects, for each cell, the toolkit that has
+    its CUDA release: ``image`` on a base with CUDA (``manylinux_2_28_cuda12_9``), else ``debian``, ``clang`` or ``wheels``,
+    and ``repository`` for releases that these lack, if ``cuda-repository`` is set."""
     cuda_repository: RepositoryUrl | None = Field(
         default=None, examples=["https://mirror.example/cuda/repos/rhel8/x86_64"]
     )
     """The URL (``https:`` or ``file:``) of NVIDIA's package repository, or of a mirror, for the distribution and
-    architecture of the base image. Toolkit ``repository`` installs from it."""
+    architecture of the base image. Toolkit ``repository`` installs from it, and ``cuda`` the releases that it has nowhere else."""
     cuda_repository_key: Fingerprint | None = Field(default=None, examples=["610C7B14E068A878070DA4E99CD0A493D42D0685"])
     """The fingerprint (40 digits) of the key that signs the repository. By default, the keys whose fingerprints NVIDIA
     published are accepted: those for Debian 12, Ubuntu, and RHEL 8 and 9."""
@@ -243,8 +244,8 @@ class Builder(Model):
     def _toolkit_has_its_source(self) -> Builder:
         if self.toolkit == "repository" and not self.cuda_repository:
             raise invalid("toolkit 'repository' needs the address of the package repository: cuda-repository")
-        if self.cuda_repository and self.toolkit != "repository":
-            raise invalid("cuda-repository is for toolkit 'repository'; set the toolkit, or remove it")
+        if self.cuda_repository and self.toolkit not in ("repository", registry.ANY_CUDA):
+            raise invalid("cuda-repository is for toolkit 'repository' or 'cuda'; set the toolkit, or remove it")
         if self.cuda_repository_key and not self.cuda_repository:
             raise invalid("cuda-repository-key is the key of cuda-repository; name that, too, or remove the key")
         if self.framework_index and not self.framework:

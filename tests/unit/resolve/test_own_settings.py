@@ -12,8 +12,10 @@ from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.cells import Cell
+from bakery.plan.dockerfile import Arg
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
+from bakery.resolve.rules.case import cases
 
 TILELANG = """
 name = "tl"
@@ -107,6 +109,94 @@ def test_a_short_name_with_variables_is_a_base_for_each_cell() -> None:
         f"manylinux_2_28_{arch}_cuda{cuda}" for arch in ("x86_64", "aarch64") for cuda in ("12_9", "13_0")
     }
     assert all(f"cuda{name.split('-')[1].removeprefix('cu')[:2]}" in ref for name, ref in refs.items())
+
+
+SAGE = """
+name = "sageattention"
+[variables]
+CUDA_ARCHS = "8.0;8.6;8.9;9.0;12.0"
+BASE = "manylinux_2_28_cuda12_9"
+VARIANT = "cu128"
+[matrix]
+python = ["3.10", "3.11", "3.12", "3.13"]
+torch = ["2.9.1+cu128", "2.10.0+cu128", "2.11.0", "2.12.1"]
+cuda = ["12.9.1", "13.0.3"]
+exclude = [{ torch = "*+cu128", cuda = "13.*" }, { torch = "2.1[12].*", cuda = "12.*" }]
+[[matrix.overrides]]
+where = { cuda = "13.*" }
+variables = { CUDA_ARCHS = "8.0;8.6;8.9;9.0;10.0;12.0;12.1", BASE = "manylinux_2_28", VARIANT = "cu130" }
+[builder]
+base = "${BASE}"
+toolkit = "cuda"
+framework = "torch"
+framework-index = "https://index.example/torch/${VARIANT}"
+requirements = ["ninja"]
+environment = { TORCH_CUDA_ARCH_LIST = "${CUDA_ARCHS}" }
+[wheel]
+naming = { local = "cu${CUDA_TAG}torch${TORCH_MINOR}", index = "private" }
+"""
+
+
+def toolkits_of(plan: Plan) -> dict[tuple[str, str], str]:
+    """Return (CUDA, machine) → the toolkit of these cells."""
+    found = {(cell.axes["cuda"], cell.platform[6:], plan.of(cell).cibuildwheel.toolkit) for cell in plan.cells}
+    assert len(found) == len({(cuda, machine) for cuda, machine, _ in found})
+    return {(cuda, machine): toolkit for cuda, machine, toolkit in found}
+
+
+def test_sageattention_takes_cuda_12_from_its_base_and_torch_from_the_index_of_each_cell() -> None:
+    plan = plan_of(SAGE)
+    assert len(plan.cells) == 16
+    assert toolkits_of(plan) == {("12.9.1", "amd64"): "image", ("13.0.3", "amd64"): "cuda"}
+    told = {(case.arguments["CUDA_VERSION"], case.framework_index.rpartition("/")[2]) for case in cases(plan)}
+    assert told == {("12.9.1", "cu128"), ("13.0.3", "cu130")}
+
+
+REPOSITORY = """
+name = "kernels"
+platforms = ["linux/amd64", "linux/arm64"]
+[matrix]
+cuda = ["12.4.1", "12.6.3", "12.8.1", "12.9.1", "13.0.3"]
+[builder]
+base = "manylinux_2_28"
+toolkit = "cuda"
+cuda-repository = "https://mirror.example/rhel8/x86_64"
+[[matrix.overrides]]
+where = { platform = "linux/arm64" }
+builder = { cuda-repository = "https://mirror.example/rhel8/sbsa" }
+[wheel]
+naming.local = "cu${CUDA_TAG}"
+[variables]
+TORCH_VERSION = "2.10.0"
+"""
+
+
+@pytest.mark.parametrize("framework", ["torch", ""])
+def test_toolkit_cuda_takes_from_the_repository_what_it_has_nowhere_else(framework: str) -> None:
+    plan = plan_of(
+        REPOSITORY.replace("[builder]", f'[builder]\nframework = "{framework}"' if framework else "[builder]")
+    )
+    packaged = ("12.6.3", "12.8.1", "12.9.1") if framework else ()
+    for (cuda, machine), toolkit in toolkits_of(plan).items():
+        assert (cuda, machine, toolkit) == (cuda, machine, "repository" if cuda in packaged else "cuda")
+    addresses = {str(step.default) for stage in plan.stages for step in stage.steps if isinstance(step, Arg)}
+    assert {word for word in ("x86_64", "sbsa") if f"rhel8/{word}" in str(addresses)} == (
+        {"x86_64", "sbsa"} if packaged else set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "base"), [("12.9.1", 'base = "manylinux_2_28_cuda12_9", which has it'), ("12.6.3", 'toolkit = "image"')]
+)
+def test_toolkit_cuda_says_what_to_write_for_a_release_that_it_has_nowhere(cuda: str, base: str) -> None:
+    with pytest.raises(PlanError, match=f"nvcc of CUDA {cuda} only from the base or from NVIDIA's packages") as caught:
+        plan_of(
+            f'name = "x"\nmatrix.cuda = ["{cuda}"]\nvariables.TORCH_VERSION = "2.10.0"\n'
+            'builder = { base = "manylinux_2_28", toolkit = "cuda", framework = "torch" }\n'
+        )
+    assert f'{base}; or name the packages: cuda-repository = "https://…"; or set CUDA_VERSION to 12.4.1' in str(
+        caught.value.hint
+    )
 
 
 @pytest.mark.parametrize(
