@@ -192,12 +192,12 @@ def foreign(settings: Settings, cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return the images and servers that a recipe names and neither Bakery nor the user does, as ``--allow`` writes them.
 
     Their programs run before, or in, steps with credentials. Packages of a CUDA repository are NVIDIA's, unless the recipe
-    names another key.
+    names another key. Packages of a framework's own index run in the build, as those of the user's index do.
     """
     builder = settings.recipe.builder
     rust = builder.environment.get(DIST_SERVER) if builder.rust else None
     repository = builder.cuda_repository if builder.cuda_repository_key else None
-    addresses = parse_all(filter(None, (rust, repository)))
+    addresses = parse_all(filter(None, (rust, repository, builder.framework_index)))
     variables = {item.name: item.value for item in settings.variables}
     wanted: dict[str, None] = {}
     for cell in cells:

@@ -57,6 +57,10 @@ def test_cells_with_torch_from_the_index_of_their_cuda(
         private = url.replace("://", f"://me:{password}@")
         config.write_text(f"[global]\nextra-index-url = {private}/private\ntrusted-host = {host}\n")
         environment = {"PIP_CONFIG_FILE": str(config)}
+        # Its packages run in the build, beside a user with a password.
+        refused = bakery(folder, "lock", environment=environment, code=2)
+        assert f"--allow server={url}" in refused.err
+        environment["BAKERY_ALLOW"] = f"server={url}"
         bakery(folder, "lock", environment=environment)
         lock = (folder / "bakery.lock").read_text()
         assert all(f"torch-{version}-py3-none-any.whl" in lock for version in torch)

@@ -107,6 +107,11 @@ def test_servers_of_the_recipe_need_a_grant(tmp_path: Path) -> None:
     assert planned(tmp_path, cuda).foreign == ()
     own = cuda.replace("[variables]", 'cuda-repository-key = "610C7B14E068A878070DA4E99CD0A493D42D0685"\n[variables]')
     assert planned(tmp_path, own).foreign == ("server=https://evil.example",)
+    torch = (
+        '[builder]\nframework = "torch"\nframework-index = "https://evil.example/torch/cu${CUDA_TAG}"\n[variables]\n'
+    )
+    torch += 'TORCH_VERSION = "2.11.0+cu128"\nCUDA_VERSION = "12.8.0"\n'
+    assert planned(tmp_path, torch).foreign == ("server=https://evil.example",)
 
 
 def test_cibuildwheel_shows_the_password_to_the_build_only_if_it_may(tmp_path: Path) -> None:
