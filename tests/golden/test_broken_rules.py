@@ -43,6 +43,10 @@ SOURCES = {
     "clang-separable": {**PYPROJECT, "CMakeLists.txt": CMAKE},
     "cuda-sources": {**PYPROJECT, "CMakeLists.txt": CMAKE},
     "torch-standard": {"setup.py": 'Extension("k", ["k.cpp"], extra_compile_args=["-std=c++17"])\n'},
+    "torch-standard-setup": {
+        "setup.py": "from torch.utils.cpp_extension import CUDAExtension\nFLAGS = ['-O3', '-std=c++17']\n"
+        "CUDAExtension('k', ['k.cu'], extra_compile_args={'cxx': FLAGS, 'nvcc': [*FLAGS, '-std=c++17']})\n"
+    },
     "project-file": {"README.md": ""},
     "test-files": {**PYPROJECT, "tests/run.py": "", "data/large.bin": ""},
     "test-program": {"setup.py": ""},

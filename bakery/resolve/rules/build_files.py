@@ -32,11 +32,13 @@ class BuildFiles:
         cuda: where CUDA code or its toolkit is asked for; empty for nowhere.
         separable: where device code is asked to be linked (``CUDA_SEPARABLE_COMPILATION``, ``-rdc=true``).
         standards: place → the C++ standard that a flag for the compiler states there.
+        torch_standards: those of setup.py that torch.utils.cpp_extension gets in every build.
     """
 
     cuda: str = ""
     separable: str = ""
     standards: dict[str, int] = field(default_factory=dict)
+    torch_standards: dict[str, int] = field(default_factory=dict)
 
 
 def read_build_files(read: Callable[[str], str]) -> BuildFiles:
@@ -131,7 +133,7 @@ def _setup_py(found: BuildFiles, text: str) -> None:
             stack: list[ast.AST] = [ast.parse(text)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
-    cuda, separable = [], []
+    cuda, separable, standards = [], [], set[str]()
     while stack:
         node = stack.pop()
         if isinstance(node, ast.If | ast.IfExp | ast.Try) and not _is_main(node):
@@ -140,11 +142,16 @@ def _setup_py(found: BuildFiles, text: str) -> None:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name == "CUDAExtension" or (name.endswith("Extension") and _names_cuda(node)):
                 cuda.append(node.lineno)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_separable(node.value):
-            separable.append(node.lineno)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            separable += [node.lineno] if is_separable(node.value) else []
+            standards |= {f"setup.py:{node.lineno}"} if standard(node.value) else set()
         stack += ast.iter_child_nodes(node)
     found.cuda = f"setup.py:{min(cuda)}" if cuda else ""
     found.separable = f"setup.py:{min(separable)}" if separable else ""
+    if "cpp_extension" in text:
+        found.torch_standards |= {
+            place: found.standards.pop(place) for place in sorted(standards & found.standards.keys())
+        }
 
 
 def _is_main(node: ast.AST) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from packaging.version import InvalidVersion, Version
 
@@ -174,13 +174,26 @@ def _clang(case: Case) -> Iterator[str]:
     severity=Severity.WARNING,
 )
 def _standard(case: Case) -> Iterator[str]:
-    row = _torch_row(case)
-    if row is None:
-        return
     recipe = {name: standard(text) for name, text in {**case.environment, **case.settings}.items()}
-    stated = {**recipe, **(case.project.build_files.standards if case.project else {})}
+    yield from _too_old(case, recipe | (case.project.build_files.standards if case.project else {}))
+
+
+@rule(
+    "torch-standard-setup",
+    "setup.py gives torch's extensions no older C++ standard than torch's headers need",
+    why="The headers of torch 2.13 and newer are C++20. torch.utils.cpp_extension adds the flag only where the extension has "
+    "none, so the first file that includes torch fails, after everything before it was built.",
+    fix="remove the flag, so that torch chooses the standard, or state the one in the message",
+    source="torch 2.13 to 2.15, torch/headeronly and torch/utils/cpp_extension.py",
+)
+def _standard_of_setup(case: Case) -> Iterator[str]:
+    yield from _too_old(case, case.project.build_files.torch_standards if case.project else {})
+
+
+def _too_old(case: Case, stated: Mapping[str, int]) -> Iterator[str]:
+    row = _torch_row(case)
     for where, number_ in stated.items():
-        if 0 < number_ < row.cxx:
+        if row and 0 < number_ < row.cxx:
             yield f"{where} states C++{number_:02}, and the headers of torch {case.torch} need C++{row.cxx}"
 
 
