@@ -42,7 +42,11 @@ CMAKE = (
 SOURCES = {
     "clang-separable": {**PYPROJECT, "CMakeLists.txt": CMAKE},
     "cuda-sources": {**PYPROJECT, "CMakeLists.txt": CMAKE},
-    "torch-standard": {"setup.py": 'Extension("k", ["k.cpp"], extra_compile_args=["-std=c++17"])\n'},
+    "torch-standard": {
+        "setup.py": 'Extension("k", ["k.cpp"], extra_compile_args=["-std=c++17"])\n',
+        "CMakeLists.txt": "set(CMAKE_CXX_STANDARD 17)\nset(CMAKE_CUDA_STANDARD 20)\nif(OLD)\n  set(CMAKE_CXX_STANDARD 14)\nendif()\n"
+        "set_target_properties(k PROPERTIES CXX_STANDARD 14 CUDA_STANDARD 17)\n",
+    },
     "torch-standard-setup": {
         "setup.py": "from torch.utils.cpp_extension import CUDAExtension\nFLAGS = ['-O3', '-std=c++17']\n"
         "CUDAExtension('k', ['k.cu'], extra_compile_args={'cxx': FLAGS, 'nvcc': [*FLAGS, '-std=c++17']})\n"

@@ -17,6 +17,7 @@ _MOST_FILES = 100
 _STANDARDS = {"0x": 11, "1y": 14, "1z": 17, "2a": 20, "2b": 23, "2c": 26}
 _STANDARD = re.compile(r"(?:-std=|--std[= ]|cpp_std=)(?:c|gnu)\+\+(\d[0-9a-z])")
 _SEPARABLE = re.compile(r"(?<![\w-])--?(?:rdc|relocatable-device-code)[= ]true\b")
+_CMAKE_STANDARD = re.compile(r"(?:^|_)(?:CXX|CUDA)_STANDARD$")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _BRACKETS = re.compile(r"(?s)#?\[(=*)\[.*?\]\1\]")
 _CMAKE_CALL = re.compile(r"(?m)^[ \t]*([A-Za-z_]\w*)[ \t]*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
@@ -105,7 +106,9 @@ def _cmake(found: BuildFiles, name: str, text: str) -> Iterator[str]:
         is_toolkit = command == "find_package" and words[:1] in (["CUDAToolkit"], ["CUDA"]) and "REQUIRED" in words
         if ("CUDA" in languages and "OPTIONAL" not in languages) or is_toolkit:
             found.cuda = found.cuda or place
-        pairs = itertools.pairwise(words)
+        pairs = [*itertools.pairwise(words)]
+        numbers = [_number(value) for key, value in pairs if _CMAKE_STANDARD.search(key) and value.isdecimal()]
+        found.standards |= {place: max(numbers)} if numbers else {}
         is_set = any(key.endswith("CUDA_SEPARABLE_COMPILATION") and value.upper() in _TRUE for key, value in pairs)
         if is_set or is_separable(match[2]):
             found.separable = found.separable or place
