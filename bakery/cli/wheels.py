@@ -69,6 +69,14 @@ def verify(
             metavar="TAG",
         ),
     ] = "",
+    baseline: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--baseline",
+            help="Compare the sizes with these wheels of the release before; wheel.max-growth is the limit.",
+            metavar="WHEEL|DIR",
+        ),
+    ] = None,
 ) -> None:
     """Compare all wheels of a release with the plan: each planned wheel is there and as planned, and no other is.
 
@@ -80,15 +88,21 @@ def verify(
     from bakery.plan.pull_request import for_pull_request
     from bakery.release.verify import verify as check
 
-    files = _wheel_files(wheels)
+    files, before = _wheel_files(wheels), _wheel_files(baseline or ())
     planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
     selected = [plan.filter_by_pattern(options.globs(only, skip)) for plan in planned]
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
-    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag)
+    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag, baseline=before)
     echo(f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned")
     for project in release.projects:
         echo(total(project))
+    for line in release.growth:
+        echo(line)
+    if baseline is not None:
+        echo(f"{len(release.growth)} of {release.wheels} wheels compared with the release before")
+    elif any(plan.max_growth is not None for plan in selected):
+        say("note: wheel.max-growth is not checked: --baseline names the wheels of the release before")
 
 
 def gpu_test(

@@ -66,6 +66,7 @@ class Plan:
         lock: the lock file.
         own: `Cell.own` → the settings of these cells.
         max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
+        max_growth: how much larger than in the release before a wheel may be, in percent; None for no limit.
     """
 
     recipe: str
@@ -102,6 +103,7 @@ class Plan:
     ci: Ci | None = None
     lock: str = "bakery.lock"
     max_project_mb: int = 0
+    max_growth: int | None = None
     own: Mapping[str, OwnSettings] = field(default_factory=dict)
 
     def of(self, cell: Cell) -> Plan:

@@ -10,7 +10,7 @@ from bakery.recipe.problems import Problem
 ADDED_TO = ("environment", "config-settings")
 """Keys whose tables an override adds to; of every other key it replaces the value."""
 
-_FOR_ALL = {"builder": ("compiler-cache", "cross"), "wheel": ("max-project-size",), "test": ("gpu",)}
+_FOR_ALL = {"builder": ("compiler-cache", "cross"), "wheel": ("max-project-size", "max-growth"), "test": ("gpu",)}
 """Keys that are of all cells: they decide which targets and jobs there are."""
 
 

@@ -11,7 +11,7 @@ from packaging.utils import InvalidWheelFilename
 from packaging.version import Version
 
 from bakery.core.errors import AuditError, OutputError, UnavailableError
-from bakery.core.text import count
+from bakery.core.text import count, size_text
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.release.gpu_record import gpu_fault
@@ -29,25 +29,44 @@ from wheel_audit.tags import installable_abis, parse_platform
 from wheel_audit.text import listed
 from wheel_audit.wheel_names import parse_wheel_name, split_label
 
+GROWTH_HINT = "`wheel-bakery audit --baseline OLD NEW` shows what changed; if it is meant, raise wheel.max-growth"
+
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A set of wheels that is as planned: the number of its wheels, and the size of each project's wheels."""
+    """A set of wheels that is as planned.
+
+    Attributes:
+        wheels: their number.
+        projects: the size of each project's wheels.
+        growth: a line for each wheel that the release before has, too: how its size changed.
+    """
 
     wheels: int
     projects: tuple[ProjectSize, ...]
+    growth: tuple[str, ...] = ()
 
 
-def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: bool = False, tag: str = "") -> Release:
+def verify(
+    plans: Sequence[Plan],
+    wheels: Sequence[Path],
+    cache: Path,
+    *,
+    gpu: bool = False,
+    tag: str = "",
+    baseline: Sequence[Path] = (),
+) -> Release:
     """Check a set of wheels with different names; return what it has. ``cache`` is the folder of audit results.
 
     With ``gpu``, each wheel of a recipe with ``test.gpu`` must have a record of a passed test on a GPU.
     With ``tag``, each wheel must have the version that this git tag names.
+    With ``baseline``, the wheels of the release before, no wheel may have grown more than its recipe allows.
     Raises AuditError with all missing wheels, failed audits, wheels that are in no plan, wheels of another version than
-    the tag's, and projects whose wheels take more space than their index gives them.
+    the tag's, projects whose wheels take more space than their index gives them, and wheels that grew too much.
     """
     problems: list[str] = []
     sizes: list[ProjectSize] = []
+    growth: dict[str, bool] = {}
     left: list[Path] = []
     variants: list[Path] = []
     for path in wheels:
@@ -75,6 +94,7 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
         planned += (matched := [path for paths in found.values() for path in paths])
         sizes += _size(plan, matched, variants)
+        growth |= _growth(plan, matched, baseline)
     problems = missing + problems + [f"{path.name}: in no plan{_beside(path, planned)}" for path in left]
     wrong = tag_faults(plans, named, tag) if tag else []
     if wrong and not problems:
@@ -87,6 +107,8 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
     problems += wrong
     projects = by_project(sizes)
     too_large = [fault for project in projects if (fault := project.fault)]
+    hints = [LIMIT_HINT] * bool(too_large) + [GROWTH_HINT] * any(growth.values())
+    too_large += [text for text, is_fault in growth.items() if is_fault]
     if problems or too_large:
         raise AuditError(
             f"{count(len(wheels), 'wheel')}, not the set that is planned: {count(len(problems + too_large), 'problem')}"
@@ -95,9 +117,32 @@ def verify(plans: Sequence[Plan], wheels: Sequence[Path], cache: Path, *, gpu: b
             details=[*problems, *too_large],
             hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells"
             if problems
-            else LIMIT_HINT,
+            else "; ".join(hints),
         )
-    return Release(len(wheels), projects)
+    return Release(len(wheels), projects, tuple(growth))
+
+
+def _growth(plan: Plan, planned: Iterable[Path], baseline: Iterable[Path]) -> dict[str, bool]:
+    """Return a line for each wheel that the release before has, too: how its size changed; whether that is too much."""
+    before = {_offer(path): path for path in sorted(filter(_is_named, baseline), key=_newest)}
+    lines: dict[str, bool] = {}
+    for path in planned:
+        old = before.get(_offer(path))
+        # The audit reports a link to nothing.
+        if old and old.exists() and path.exists() and (was := old.stat().st_size):
+            size = path.stat().st_size
+            is_fault = plan.max_growth is not None and size * 100 > was * (100 + plan.max_growth)
+            limit = f", more than the {plan.max_growth} % of wheel.max-growth" if is_fault else ""
+            change = f"{size_text(size)}, {100 * (size - was) / was:+.1f} % since {old.name}"
+            lines[f"{path.name}: {change}{limit}"] = is_fault
+    return lines
+
+
+def _offer(wheel: Path) -> object:
+    """Return what is the same in the names of a wheel in two releases: all but the version and that of the C library."""
+    _, version, build, tags = parse_wheel_name(wheel.name)
+    systems = frozenset(parse_platform(tag.platform).system for tag in tags)
+    return version.local, build, systems, _place(wheel)
 
 
 def _size(plan: Plan, planned: Sequence[Path], variants: Iterable[Path]) -> Iterable[ProjectSize]:

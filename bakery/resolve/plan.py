@@ -179,6 +179,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         ci=workflow_settings(recipe.ci, namings(settings), gpu=recipe.test.gpu) if recipe.ci else None,
         lock=lock,
         max_project_mb=size_mb(limit) if (limit := recipe.wheel.max_project_size) else 0,
+        max_growth=int(growth.rstrip(" %")) if (growth := recipe.wheel.max_growth) else None,
     )
 
 

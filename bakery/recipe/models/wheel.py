@@ -24,6 +24,8 @@ _TorchRelease = Annotated[
     Line, Matching("[1-9][0-9]{0,2}[.][0-9]{1,3}", "a minor release of torch, such as '2.10'", "leave out the patch")
 ]
 
+_Growth = Annotated[Line, Matching("[0-9]{1,4} ?%", "a share in percent, such as '20 %'")]
+
 LOCAL_LABEL = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z")
 """A local version label, as the version specifiers specification defines it."""
 
@@ -154,6 +156,9 @@ class Wheel(Model):
     max_project_size: SizeText | None = Field(default=None, examples=["40 GB"])
     """The space that the package index gives all releases of this project. ``wheel-bakery verify`` and ``plan --size``
     refuse a release that alone takes more. PyPI's default limit is 10 GiB; it applies to wheels for a public index."""
+    max_growth: _Growth | None = Field(default=None, examples=["20 %"])
+    """How much larger than in the release before a wheel may be. ``wheel-bakery verify --baseline OLD`` refuses a wheel that
+    grew more; ``OLD`` has the wheels of that release."""
     variants: Variants = Variants()
     """The labels and properties of wheel variants."""
     requires: tuple[RequirementText, ...] = Field(default=(), examples=[["torch>=2.11"]])

@@ -171,3 +171,31 @@ def test_verify_counts_wheels_and_their_variants(tmp_path: Path) -> None:
         verify([planned(tmp_path, PYTHONS + limit)], [large], tmp_path / "memory")
     assert "a wheel is missing" in caught.value.details[0]
     assert "the release takes 1.0 MB" in caught.value.details[1]
+
+
+@pytest.mark.parametrize(
+    ("limit", "grown", "said"),
+    [("", 50, ""), ("20 %", 19, ""), ("20%", 21, "more than the 20 % of wheel.max-growth"), ("0 %", -5, "")],
+)
+def test_a_wheel_that_grew_since_the_release_before(tmp_path: Path, limit: str, grown: int, said: str) -> None:
+    plan = planned(tmp_path, f'[wheel]\nmax-growth = "{limit}"\n' if limit else "")
+    (tmp_path / "old").mkdir()
+    names = [f"demo-0.{minor}-{TAG.replace('_2_28', '_2_34')}.whl" for minor in (8, 10, 9)]
+    others = [f"demo-0.11+cu130-{TAG}.whl", f"demo-0.11-{TAG.replace('manylinux_2_28', 'musllinux_1_2')}.whl", "no.whl"]
+    wheel = write_wheel(tmp_path, TAG, {"demo/data.bin": os.urandom(100_000)})
+    size = wheel.stat().st_size
+    # Of several releases, the newest counts; wheels for other machines or of another local version do not.
+    sizes = dict.fromkeys([*names, *others], 1) | {names[1]: round(size * 100 / (100 + grown))}
+    for name, number in sizes.items():
+        (tmp_path / "old" / name).write_bytes(bytes(number))
+    old = sorted((tmp_path / "old").iterdir())
+    if said:
+        with pytest.raises(AuditError, match="the release is too large") as caught:
+            verify([plan], [wheel], tmp_path / "memory", baseline=old)
+        (line,) = caught.value.details
+        assert line.endswith(said)
+        assert "audit --baseline" in caught.value.hint
+        assert "fewer cells" not in caught.value.hint
+    else:
+        (line,) = verify([plan], [wheel], tmp_path / "memory", baseline=old).growth
+    assert f"{grown:+.1f} % since {names[1]}" in line
