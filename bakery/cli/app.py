@@ -23,6 +23,7 @@ from bakery.core.file_locks import WAITING
 _TASKS = {
     "Write a recipe": {
         "init": Entry("Write a first recipe for a project.", "init:init"),
+        "adopt": Entry("Compare the plan, or a folder of wheels, with the last release.", "adopt:adopt"),
         "check": Entry("Check recipes, without an engine.", "plan:check"),
         "plan": Entry("Show the cells, how each is built, and where every value comes from.", "plan:plan"),
         "generate": Entry("Write the bake file, the Dockerfile and the workflow.", "generate:generate"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import json
 import re
@@ -21,7 +22,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename
 from packaging.version import Version
 
 from bakery.core.addresses import hidden, is_address
-from bakery.core.connections import fetch
+from bakery.core.connections import Deadline, fetch, open_url
 from bakery.core.errors import UnavailableError
 from bakery.core.files import write_file
 from bakery.plan.cells import Need
@@ -34,6 +35,10 @@ TIMEOUT_S = 60
 LARGEST_PAGE = 24 << 20
 """Bytes of a page: PyPI's largest ones have 15 MB."""
 
+LARGEST_FILE = 4 << 30
+"""Bytes of a file."""
+
+_DOWNLOAD_S = 1800.0
 _MOST_FILES = 200_000
 _LONGEST_TAG = 10_000
 _HREF = re.compile(r"""(?:^|[\s"'])href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
@@ -136,8 +141,22 @@ def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s:
     return sorted({version for file in files if (version := _version(file, name, sdist=sdist))})
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A file on a page of an index: its name, its address as the page has it, and its SHA-256, empty if none is given."""
+
+    name: str
+    address: str = field(repr=False)
+    sha256: str
+
+
 def files_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[str]:
-    """Return the names of the files that the index has of a distribution; none if it does not know it.
+    """Return the names of the files that the index has of a distribution. The rest is as in `links_of`."""
+    return [link.name for link in links_of(index, name, ca_bundle=ca_bundle, timeout_s=timeout_s)]
+
+
+def links_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Link]:
+    """Return the files that the index has of a distribution; none if it does not know it.
 
     ``ca_bundle`` is a PEM file, empty for the system's certificates; ``timeout_s`` applies to the whole answer.
     Raises UnavailableError if the index cannot be reached, or its answer is malformed.
@@ -145,7 +164,7 @@ def files_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIME
     request = _request(index, name)
     try:
         context = ssl.create_default_context(cafile=ca_bundle or None) if request.type == "https" else None
-        return names_on(*fetch(request, most=LARGEST_PAGE, seconds=timeout_s, tls=context))
+        return links_on(*fetch(request, most=LARGEST_PAGE, seconds=timeout_s, tls=context))
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return []
@@ -156,37 +175,71 @@ def files_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIME
         ) from error
 
 
-def _request(index: Index, name: str) -> urllib.request.Request:
-    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
-    headers = {"Accept": accept, "User-Agent": "wheel-bakery"}
+def _request(index: Index, name: str, link: str = "") -> urllib.request.Request:
+    """Return a request for the page of a distribution, or for what a link on it names.
+
+    Only the server of the index gets its password. Raises ValueError for a malformed link.
+    """
+    accept = "*/*" if link else "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
     parts = urllib.parse.urlsplit(index.url)
     login, _, host = parts.netloc.rpartition("@")
     base = parts._replace(netloc=host).geturl().rstrip("/")
-    request = urllib.request.Request(f"{base}/{canonicalize_name(name)}/", headers=headers)
+    address = urllib.parse.urljoin(f"{base}/{canonicalize_name(name)}/", link)
+    request = urllib.request.Request(address, headers={"Accept": accept, "User-Agent": "wheel-bakery"})
     user, _, password = login.partition(":")
-    if user:
+    asked = urllib.parse.urlsplit(address)
+    if user and (asked.scheme, asked.netloc) == (parts.scheme, host):
         # urllib does not read user and password from a URL. A redirect must not send them to another host.
         both = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}".encode()
         request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(both).decode()}")
     return request
 
 
+def download(index: Index, name: str, link: Link, target: Path, *, ca_bundle: str) -> None:
+    """Write a file of a distribution to ``target``. Raises UnavailableError, also if its hash is not that of the page."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        request = _request(index, name, link.address)
+        context = ssl.create_default_context(cafile=ca_bundle or None) if request.type == "https" else None
+        with open_url(request, Deadline(_DOWNLOAD_S), context) as reply, target.open("wb") as stream:
+            while chunk := reply.read(1 << 20):
+                size += len(chunk)
+                if size > LARGEST_FILE:
+                    raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
+                digest.update(chunk)
+                stream.write(chunk)
+        if digest.hexdigest() != link.sha256:
+            what = f"its page says {link.sha256}" if link.sha256 else "its page gives none to compare with"
+            raise ValueError(f"it has sha256 {digest.hexdigest()}, and {what}")
+    except (OSError, HTTPException, ValueError) as error:
+        raise UnavailableError(f"cannot download {link.name}", hint=_REACH, details=[hidden(str(error))]) from error
+
+
 _REACH = "see `wheel-bakery doctor`; behind a company proxy, give its certificates with --ca-bundle FILE"
 
 
-def names_on(kind: str, body: bytes) -> list[str]:
-    """Return the names of the files on a page of an index; ``kind`` is its media type, JSON (PEP 691) or HTML (PEP 503).
+def links_on(kind: str, body: bytes) -> list[Link]:
+    """Return the files on a page of an index; ``kind`` is its media type, JSON (PEP 691) or HTML (PEP 503).
 
     Raises ValueError, LookupError or TypeError for another text.
     """
     if kind.endswith("+json"):
-        names = [str(item["filename"]) for item in json_of(body)["files"]]
+        links = [_entry(item) for item in json_of(body)["files"]]
     else:
         # One that links to no file counts, too: there may be millions.
-        names = [_linked(tag) for tag in _tags(body.decode("utf-8", "replace"))]
-    if len(names) > _MOST_FILES:
+        links = [_linked(tag) for tag in _tags(body.decode("utf-8", "replace"))]
+    if len(links) > _MOST_FILES:
         raise ValueError(f"it lists more than {_MOST_FILES:,} files")
-    return [name for name in names if name]
+    return [link for link in links if link.name]
+
+
+def _entry(item: Mapping[str, object]) -> Link:
+    name, hashes = str(item["filename"]), item.get("hashes")
+    return Link(
+        name,
+        str(item.get("url", "")),
+        str(hashes.get("sha256", "")) if isinstance(hashes, Mapping) else "",
+    )
 
 
 def _tags(text: str) -> Iterator[str]:
@@ -199,11 +252,13 @@ def _tags(text: str) -> Iterator[str]:
         yield text[start : min(end, start + _LONGEST_TAG)]
 
 
-def _linked(tag: str) -> str:
-    """Return the file name at the end of the address in a tag; empty if there is none."""
+def _linked(tag: str) -> Link:
+    """Return the file that the address in a tag names; one without a name if there is none."""
     match = _HREF.search(tag)
     address = html.unescape(next(filter(None, match.groups()), "")) if match else ""
-    return urllib.parse.unquote(re.split("[?#]", address, maxsplit=1)[0].rpartition("/")[2])
+    name = urllib.parse.unquote(re.split("[?#]", address, maxsplit=1)[0].rpartition("/")[2])
+    place, _, fragment = address.partition("#")
+    return Link(name, place, fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else "")
 
 
 def _version(file: str, name: str, *, sdist: bool) -> Version | None:

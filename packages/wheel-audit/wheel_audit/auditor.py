@@ -29,6 +29,7 @@ class WheelReport(WheelBinaries):
     The name, version, build tag and tags are those of the file name, empty if it is invalid. ``other_binaries`` has
     path and kind of Mach-O and PE files, damaged ones too. ``platform_tag`` is the oldest tag that the wheel fulfils
     according to auditwheel; None if auditwheel did not run. ``platform_tag_reasons`` says what keeps it from an older one.
+    ``files`` has the paths of all members that are not folders; the machine report leaves them out.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class WheelReport(WheelBinaries):
     platform_tag: str | None
     platform_tag_reasons: tuple[str, ...]
     findings: tuple[Finding, ...]
+    files: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -101,6 +103,7 @@ def make_report(wheel: Wheel, findings: Iterable[Finding]) -> WheelReport:
         platform_tag=wheel.auditwheel.overall or None,
         platform_tag_reasons=tag_reasons(wheel.auditwheel, wheel.objects),
         findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),
+        files=tuple(entry.path for entry in wheel.archive.entries if not entry.path.endswith("/")),
     )
 
 

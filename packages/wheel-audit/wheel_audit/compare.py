@@ -8,9 +8,10 @@ from typing import Literal
 
 from wheel_audit.auditor import WheelReport
 from wheel_audit.fatbin import sorted_archs
+from wheel_audit.tags import release_text
 from wheel_audit.wheel import original_soname
 
-Subject = Literal["version", "tags", "size", "object", "device code", "libraries", "requirements"]
+Subject = Literal["version", "tags", "size", "object", "file", "glibc", "device code", "libraries", "requirements"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,10 @@ def _changes(old: WheelReport, new: WheelReport) -> Iterator[Change]:
         yield from _lists("tags", before, after)
     yield from _size("size", old.size, new.size)
     yield from _objects(old, new)
+    yield from _lists("file", _files(old), _files(new))
+    needed, needs = _glibc(old), _glibc(new)
+    if needed != needs:
+        yield Change("glibc", needed, needs)
     # For the whole wheel: per object it would be repetitive.
     yield from _lists("device code", _device(old), _device(new))
     yield from _lists("libraries", _libraries(old), _libraries(new))
@@ -56,6 +61,19 @@ def _objects(old: WheelReport, new: WheelReport) -> Iterator[Change]:
             yield from _size("object", was, is_now, path)
         else:
             yield Change("object", _megabytes(was), _megabytes(is_now), path, (is_now or 0) - (was or 0))
+
+
+def _files(report: WheelReport) -> Iterator[str]:
+    """Yield the files that are no binaries; the folder of metadata without the version in its name."""
+    binaries = {binary.path for binary in report.binaries} | {path for path, _ in report.other_binaries}
+    for path in sorted(set(report.files) - binaries):
+        top, slash, rest = path.partition("/")
+        yield f"*.dist-info/{rest}" if slash and top.endswith(".dist-info") else path
+
+
+def _glibc(report: WheelReport) -> str:
+    """Return the newest glibc that an object needs; empty for none."""
+    return release_text(max((item.glibc for item in report.objects if item.glibc), default=None)) or ""
 
 
 def _lists(subject: Subject, old: Iterable[str], new: Iterable[str]) -> Iterator[Change]:

@@ -25,6 +25,7 @@ BAKES = ("lock", "wheel", "test", "full", "dev", "bake", "reproduce", "compile",
 
 COMMANDS: dict[str, list[list[str]]] = {
     "init": [["--print"], ["--yes"], ["--print", "--pyproject"]],
+    "adopt": [["--index", "http://127.0.0.1:9/simple/"], ["--index", "http://127.0.0.1:9/simple/", "--check", "dist"]],
     "check": [[]],
     "plan": [
         [], ["--explain"], ["--json"], ["--size"], ["--github-matrix"], ["--shard", "1/2"], ["--only", "*"],

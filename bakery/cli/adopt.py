@@ -1,0 +1,100 @@
+"""``wheel-bakery adopt``: the last release of a project, compared with its plan or with new wheels. Needs no engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakery.cli import options
+from bakery.cli.console import echo, out
+from bakery.cli.failures import leave
+from bakery.core.errors import DifferentError, UsageError
+from bakery.core.text import count
+
+
+def adopt(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of the project.", metavar="DIR", exists=True, file_okay=False)
+    ] = Path(),
+    release: Annotated[
+        str | None, typer.Option("--release", help="Compare with this version, not the newest.", metavar="VERSION")
+    ] = None,
+    index: Annotated[
+        str | None, typer.Option("--index", help="The index, as pip's --index-url. Default: pip's.", metavar="URL")
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", help="The project's name, if pyproject.toml has none.", metavar="NAME")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check", help="Compare the wheels of this folder instead of the plan.", metavar="DIST",
+            exists=True, file_okay=False,
+        ),
+    ] = None,
+    recipe: options.Recipes = None,
+    ca_bundle: options.CaBundle = None,
+) -> None:  # fmt: skip
+    """Compare the plan with the last release on a package index, and write a recipe first if there is none.
+
+    Fails (exit code 13) if they differ. Example: wheel-bakery adopt && wheel-bakery wheel && wheel-bakery adopt --check dist/
+    """
+    import tempfile
+
+    from packaging.version import InvalidVersion, Version
+
+    from bakery.cli.init import init
+    from bakery.cli.recipes import plans
+    from bakery.engine.ca_bundle import find_ca_bundle
+    from bakery.engine.package_index import Index, configured, download, links_of
+    from bakery.recipe.files import find_table
+    from bakery.release.adopt import by_content, by_name, release_on
+    from bakery.release.coverage import project_of
+    from wheel_audit.report import render_changes
+
+    if index and not index.startswith(("http://", "https://")):
+        raise UsageError(f"--index: expected a URL, got {index!r}", hint="such as https://pypi.org/simple/")
+    try:
+        wanted = str(Version(release)) if release else ""
+    except InvalidVersion:
+        raise UsageError(f"--release: {release!r} is not a version", hint="such as 1.2.0") from None
+    files = sorted(check.absolute().glob("*.whl")) if check else []
+    if check and not files:
+        raise UsageError(f"no wheels in {check}", hint="build some with `wheel-bakery wheel`")
+    os.chdir(folder)
+    if not find_table(Path.cwd(), Path.cwd()):
+        init(Path(), pyproject=False, base=None, yes=True, print_=False)
+    bundle, source = str(find_ca_bundle(ca_bundle, os.environ) or ""), Index(index, {}) if index else configured()
+    (root, plan), *more = plans(recipe, None)
+    if more:
+        raise UsageError(f"{len(more) + 1} recipes: adopt compares one", hint=f"choose it: --recipe {plan.recipe}")
+    name = project or project_of(plan, root)
+    published = release_on(links_of(source, name, ca_bundle=bundle), name, wanted)
+    title = f"{name} {published.version}"
+    if not check:
+        lines = list(by_name(plan, published))
+        found = count(len(lines), "difference") if lines else "as planned"
+        echo(f"{title}: {found}, by the names of its files")
+        for line in lines:
+            echo(f"  {line}")
+        echo(
+            "not compared: Requires-Dist, glibc, and what is in the wheels; `adopt --check dist/` does it with built wheels"
+        )
+        if lines:
+            leave(DifferentError.exit_code)
+        return
+    differs = False
+    with tempfile.TemporaryDirectory(prefix="adopt-") as scratch:
+        results = by_content(
+            published, files, Path(scratch), lambda link, path: download(source, name, link, path, ca_bundle=bundle)
+        )
+        for file, changes in results:
+            echo(f"{file}, since {title}:")
+            out.print(render_changes(changes))
+            differs = differs or bool(changes)
+    echo("not compared: the text of files that are no libraries")
+    if differs:
+        leave(DifferentError.exit_code)
