@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, out
+from bakery.cli.console import echo, echo_json, out
 from bakery.cli.failures import leave
 from bakery.core.errors import DifferentError, UsageError
 from bakery.core.text import count
+
+if TYPE_CHECKING:
+    from wheel_audit.compare import Change
 
 
 def adopt(
@@ -37,12 +42,12 @@ def adopt(
     ] = None,
     recipe: options.Recipes = None,
     ca_bundle: options.CaBundle = None,
+    json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Compare the plan with the last release on a package index, and write a recipe first if there is none.
 
     Fails (exit code 13) if they differ. Example: wheel-bakery adopt && wheel-bakery wheel && wheel-bakery adopt --check dist/
     """
-    import tempfile
 
     from packaging.version import InvalidVersion, Version
 
@@ -53,7 +58,6 @@ def adopt(
     from bakery.recipe.files import find_table
     from bakery.release.adopt import by_content, by_name, release_on
     from bakery.release.coverage import project_of
-    from wheel_audit.report import render_changes
 
     if index and not index.startswith(("http://", "https://")):
         raise UsageError(f"--index: expected a URL, got {index!r}", hint="such as https://pypi.org/simple/")
@@ -75,7 +79,19 @@ def adopt(
     published = release_on(links_of(source, name, ca_bundle=bundle), name, wanted)
     title = f"{name} {published.version}"
     if not check:
-        lines = list(by_name(plan, published))
+        _print_planned(title, list(by_name(plan, published)), json=json)
+    with tempfile.TemporaryDirectory(prefix="adopt-") as scratch:
+        results = by_content(
+            published, files, Path(scratch), lambda link, path: download(source, name, link, path, ca_bundle=bundle)
+        )
+        _print_built(title, results, json=json)
+
+
+def _print_planned(title: str, lines: list[str], *, json: bool) -> NoReturn:
+    """Print the differences of the plan, and exit."""
+    if json:
+        echo_json({"release": title, "differences": lines})
+    else:
         found = count(len(lines), "difference") if lines else "as planned"
         echo(f"{title}: {found}, by the names of its files")
         for line in lines:
@@ -83,18 +99,23 @@ def adopt(
         echo(
             "not compared: Requires-Dist, glibc, and what is in the wheels; `adopt --check dist/` does it with built wheels"
         )
-        if lines:
-            leave(DifferentError.exit_code)
-        return
-    differs = False
-    with tempfile.TemporaryDirectory(prefix="adopt-") as scratch:
-        results = by_content(
-            published, files, Path(scratch), lambda link, path: download(source, name, link, path, ca_bundle=bundle)
-        )
-        for file, changes in results:
+    leave(DifferentError.exit_code if lines else 0)
+
+
+def _print_built(title: str, results: Iterable[tuple[str, tuple[Change, ...]]], *, json: bool) -> NoReturn:
+    """Print the changes of each wheel, as soon as they are known, and exit."""
+    from dataclasses import asdict
+
+    from wheel_audit.report import render_changes
+
+    rows = {}
+    for file, changes in results:
+        rows[file] = [asdict(change) for change in changes]
+        if not json:
             echo(f"{file}, since {title}:")
             out.print(render_changes(changes))
-            differs = differs or bool(changes)
-    echo("not compared: the text of files that are no libraries")
-    if differs:
-        leave(DifferentError.exit_code)
+    if json:
+        echo_json({"release": title, "wheels": rows})
+    else:
+        echo("not compared: the text of files that are no libraries")
+    leave(DifferentError.exit_code if any(rows.values()) else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +58,9 @@ def test_the_plan_and_ten_planted_differences(server: type[Plain], project: Path
         planned = run(project, f"{url}/simple/")
         built = run(project, f"{url}/simple/", "--check", "dist")
         same = run(project, f"{url}/simple/", "--check", "old")
+        as_json = [
+            json.loads(run(project, f"{url}/simple/", "--json", *more).stdout) for more in ((), ("--check", "old"))
+        ]
         absent = run(project, f"{url}/simple/", "--release", "2.0")
     assert (planned.returncode, planned.stdout.splitlines()[:3]) == (
         13,
@@ -78,6 +82,7 @@ def test_the_plan_and_ten_planted_differences(server: type[Plain], project: Path
     assert any(text.startswith("object demo/more.so: + ") for text in shown)
     assert any(text.startswith("size ") for text in shown)
     assert (same.returncode, same.stdout.count("nothing changed")) == (0, 2)
+    assert (len(as_json[0]["differences"]), list(as_json[1]["wheels"].values())) == (2, [[], []])
     assert (absent.returncode, "no wheel of demo 2.0" in absent.stderr) == (9, True)
 
 
