@@ -48,7 +48,6 @@ def adopt(
 
     Fails (exit code 13) if they differ. Example: wheel-bakery adopt && wheel-bakery wheel && wheel-bakery adopt --check dist/
     """
-
     from packaging.version import InvalidVersion, Version
 
     from bakery.cli.init import init

@@ -12,10 +12,9 @@ from packaging.version import Version
 from bakery.core.errors import UnavailableError
 from bakery.engine.package_index import Link
 from bakery.plan.model import Plan
-from bakery.release.verify import assigned
+from bakery.release.verify import assigned, unversioned
 from bakery.runs.audited import report_on
 from wheel_audit.compare import Change, compare
-from wheel_audit.tags import parse_platform
 from wheel_audit.wheel_names import parse_wheel_name
 
 
@@ -84,8 +83,10 @@ def by_content(
             yield file.name, (Change("file", "", "not the name of a wheel: it was not compared"),)
             continue
         # The same local version goes first: several wheels of a release may have the same tags.
-        fitting = [link for link in left if _place(link.name)[1:] == _place(file.name)[1:]]
-        link = next((item for item in fitting if _place(item.name) == _place(file.name)), next(iter(fitting), None))
+        fitting = [link for link in left if unversioned(Path(link.name))[1:] == unversioned(file)[1:]]
+        link = next(
+            (item for item in fitting if unversioned(Path(item.name)) == unversioned(file)), next(iter(fitting), None)
+        )
         if link is None:
             yield file.name, (Change("tags", "", "a wheel that the release does not have"),)
             continue
@@ -99,10 +100,3 @@ def by_content(
         finally:
             old.unlink(missing_ok=True)
     yield from ((link.name, (Change("tags", "a wheel of the release", ""),)) for link in left)
-
-
-def _place(name: str) -> tuple[object, ...]:
-    """Return what wheels of two releases share: local version, project, build tag, Python, ABI and machine."""
-    project, version, build, tags = parse_wheel_name(name)
-    machines = frozenset((tag.interpreter, tag.abi, parse_platform(tag.platform).arch) for tag in tags)
-    return version.local, project, build, machines

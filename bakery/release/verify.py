@@ -124,10 +124,10 @@ def verify(
 
 def _growth(plan: Plan, planned: Iterable[Path], baseline: Iterable[Path]) -> dict[str, bool]:
     """Return a line for each wheel that the release before has, too: how its size changed; whether that is too much."""
-    before = {_offer(path): path for path in sorted(filter(_is_named, baseline), key=_newest)}
+    before = {unversioned(path): path for path in sorted(filter(_is_named, baseline), key=_newest)}
     lines: dict[str, bool] = {}
     for path in planned:
-        old = before.get(_offer(path))
+        old = before.get(unversioned(path))
         # The audit reports a link to nothing.
         if old and old.exists() and path.exists() and (was := old.stat().st_size):
             size = path.stat().st_size
@@ -138,8 +138,11 @@ def _growth(plan: Plan, planned: Iterable[Path], baseline: Iterable[Path]) -> di
     return lines
 
 
-def _offer(wheel: Path) -> object:
-    """Return what is the same in the names of a wheel in two releases: all but the version and that of the C library."""
+def unversioned(wheel: Path) -> tuple[object, ...]:
+    """Return what the names of a wheel have in common in two releases: all but its version and that of the C library.
+
+    The local version is the first part.
+    """
     _, version, build, tags = parse_wheel_name(wheel.name)
     systems = frozenset(parse_platform(tag.platform).system for tag in tags)
     return version.local, build, systems, _place(wheel)

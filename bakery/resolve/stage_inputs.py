@@ -174,7 +174,9 @@ def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
     if phase == Phase.REQUIREMENTS and (index := parts.recipe.builder.framework_index):
         told = ((pip_steps.FRAMEWORK_INDEX, parse(index)),)
         commands = tuple(
-            replace(item, environment=told) if isinstance(item, Command) and item.words[0] == literal(NET) else item
+            replace(item, environment=(*item.environment, *told))
+            if isinstance(item, Command) and item.words[0] == literal(NET)
+            else item
             for item in commands
         )
     return replace(run, commands=(*checks, *commands), mounts=(*run.mounts, *mounts))

@@ -38,6 +38,8 @@ def project(tmp_path: Path) -> Path:
     wheels = [
         write_wheel(tmp_path / "old", OLD_TAG, files, metadata=METADATA.format(">=3.9", "numpy")),
         write_wheel(tmp_path / "old", OLD_TAG.replace("311", "312")),
+        # Never the counterpart of one for glibc.
+        write_wheel(tmp_path / "old", "cp311-cp311-musllinux_1_2_x86_64"),
     ]
     extend(tmp_path / "site", [NewWheel(path, NOW) for path in wheels], NOW)
     return tmp_path
@@ -62,11 +64,12 @@ def test_the_plan_and_ten_planted_differences(server: type[Plain], project: Path
             json.loads(run(project, f"{url}/simple/", "--json", *more).stdout) for more in ((), ("--check", "old"))
         ]
         absent = run(project, f"{url}/simple/", "--release", "2.0")
-    assert (planned.returncode, planned.stdout.splitlines()[:3]) == (
+    assert (planned.returncode, planned.stdout.splitlines()[:4]) == (
         13,
         [
-            "demo 1.0: 2 differences, by the names of its files",
+            "demo 1.0: 3 differences, by the names of its files",
             "  planned, not published: cp313 for linux/amd64",
+            "  published, not planned: demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
             f"  published, not planned: demo-1.0-{OLD_TAG.replace('311', '312')}.whl",
         ],
     )
@@ -81,8 +84,8 @@ def test_the_plan_and_ten_planted_differences(server: type[Plain], project: Path
         assert any(text.endswith(line) for text in shown), (line, built.stdout)
     assert any(text.startswith("object demo/more.so: + ") for text in shown)
     assert any(text.startswith("size ") for text in shown)
-    assert (same.returncode, same.stdout.count("nothing changed")) == (0, 2)
-    assert (len(as_json[0]["differences"]), list(as_json[1]["wheels"].values())) == (2, [[], []])
+    assert (same.returncode, same.stdout.count("nothing changed")) == (0, 3)
+    assert (len(as_json[0]["differences"]), list(as_json[1]["wheels"].values())) == (3, [[], [], []])
     assert (absent.returncode, "no wheel of demo 2.0" in absent.stderr) == (9, True)
 
 

@@ -45,13 +45,14 @@ Golden = Callable[[Path, str], None]
 # The version stands still here, so that a release changes no golden file.
 PLAIN = Ci(install=("wheel-bakery==1.0",))
 VARIANTS = {
-    "ujson-release": ("ujson", Ci(install=("wheel-bakery==1.0",), publish="pypi", github_release=True, pages=True)),
-    "ujson-tried-first": (
+    "ujson-release": (
         "ujson",
         Ci(
             install=("wheel-bakery==1.0",),
             publish="pypi",
             test_publish=TestPublish(environment="testpypi", url="https://test.pypi.org/legacy/"),
+            github_release=True,
+            pages=True,
         ),
     ),
     "jaxmg-index": ("jaxmg", Ci(install=("wheel-bakery==1.0",), pages=True, attest=False, cache="none")),

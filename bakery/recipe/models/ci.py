@@ -90,7 +90,7 @@ class Ci(Model):
     pull_request: (
         Literal["all", "cover", "first"]
         | Annotated[tuple[WorkflowLine, ...], Field(min_length=1), AfterValidator(distinct)]
-    ) = Field(default="all", examples=["cover", ["cp312-*", "!*-windows_*"]])
+    ) = Field(default="all", examples=["cover", ["cp312-*", "!*-win_*"]])
     """The cells that a pull request builds: ``all``, ``cover`` (few cells, in which every pair of values of two axes occurs
     that the matrix has), ``first`` (the first cell of each platform), or globs as for ``--only``; ``!GLOB`` leaves cells
     out. Pushes to branches and tags always build all cells."""

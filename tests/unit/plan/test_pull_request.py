@@ -29,8 +29,6 @@ def test_every_pair_that_occurs_is_covered(combined: set[tuple[int, int, int]]) 
     chosen = covering(cells)
     assert pairs(chosen) == pairs(cells)
     assert [one for one in cells if one in chosen] == chosen
-    # Without any of them, a pair is missing or another one has all of its pairs: no cell comes twice.
-    assert len({one.id for one in chosen}) == len(chosen)
 
 
 def pairs(cells: list[Cell]) -> set[tuple[tuple[str, str], ...]]:
@@ -71,7 +69,7 @@ def test_cover_takes_as_few_cells_as_the_two_longest_axes_have_pairs() -> None:
         ("all", 36),
         ("first", 3),
         (["cp313-*"], 12),
-        (["cp313-*", "!*win_amd64"], 8),
+        (["cp313-*", "!*-win_*"], 8),
         (["*win_amd64"], 12),
     ],
 )
