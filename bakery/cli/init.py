@@ -13,7 +13,6 @@ import typer
 
 from bakery.cli.console import ask, echo, echo_text, say
 from bakery.core.errors import UsageError
-from bakery.core.text import count
 
 if TYPE_CHECKING:
     from bakery.init.tree import Tree
@@ -46,7 +45,7 @@ def init(
 
     Example: wheel-bakery init && wheel-bakery wheel
     """
-    from bakery.cli.recipes import print_warnings
+    from bakery.cli.recipes import ok, print_warnings
     from bakery.init.bases import DEFAULT, base_choice
     from bakery.init.make import make_recipe
     from bakery.init.tree import scan
@@ -77,8 +76,7 @@ def init(
     target.write(result.text)
     echo(f"{target.file.name}: {result.text.count(chr(10))} lines: {result.draft.title}")
     _report(result.draft)
-    plan = result.plan
-    echo(f"{plan.recipe}: ok, {count(len(plan.cells), 'cell')}, {count(sum(1 for _ in plan.targets()), 'target')}")
+    echo(ok(result.plan))
     option = "" if folder.resolve() == Path.cwd() else f" -C {shlex.quote(str(folder))}"
     echo(f"next: wheel-bakery{option} wheel")
 

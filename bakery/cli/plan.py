@@ -12,10 +12,9 @@ import typer
 
 from bakery.cli import options
 from bakery.cli.console import echo, echo_json, echo_text, out, say
-from bakery.cli.recipes import narrow, plans
+from bakery.cli.recipes import narrow, ok, plans
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.names import Kind, platform_of
-from bakery.core.text import count
 
 if TYPE_CHECKING:
     from bakery.cli.recipes import Plans
@@ -146,5 +145,4 @@ def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
     Example: wheel-bakery check -r examples/cuda
     """
     for _, item in plans(recipe, set_, source=True):
-        targets = sum(1 for _ in item.targets())
-        echo(f"{item.recipe}: ok, {count(len(item.cells), 'cell')}, {count(targets, 'target')}")
+        echo(ok(item))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from bakery.cli.console import say
 from bakery.core.errors import BakeryError, UsageError
 from bakery.core.names import RECIPE
+from bakery.core.text import count
 
 if TYPE_CHECKING:
     from bakery.core.source_manifest import SourceManifest
@@ -53,6 +54,13 @@ def plans(
         shows=shows,
         builder=builder,
     )
+
+
+def ok(plan: Plan) -> str:
+    """Return the line that says that a recipe is right, and how many cells and targets it has."""
+    elsewhere = len(plan.cibuildwheel_cells)
+    cells = count(len(plan.cells) + elsewhere, "cell") + (f" ({elsewhere} with cibuildwheel)" if elsewhere else "")
+    return f"{plan.recipe}: ok, {cells}, {count(sum(1 for _ in plan.targets()), 'target')}"
 
 
 def checked(

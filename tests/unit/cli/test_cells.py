@@ -64,3 +64,11 @@ def test_cells_are_left_out_of_a_plan(tmp_path: Path, monkeypatch: pytest.Monkey
     assert cells() == ["cp311", "cp313"]
     assert cells("--skip", "*13") == ["cp311"]
     assert cells("--only", "cp*", "--skip", "cp311") == ["cp313"]
+
+
+def test_check_counts_the_cells_of_cibuildwheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bakery.toml").write_text(RECIPE.format("demo"))
+    (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = []\n")
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(app, ["check"])
+    assert said.stdout.startswith("demo: ok, 2 cells (1 with cibuildwheel), ")
