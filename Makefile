@@ -8,12 +8,15 @@ ARGS ?=
 # What is fuzzed, and how long each of it: make fuzz FUZZ="recipe lock" FUZZ_SECONDS=600
 FUZZ ?=
 FUZZ_SECONDS ?= 60
+# No proof starts after these minutes; a text in the ids of the proofs.
+MINUTES ?= 60
+ONLY ?=
 
 # With it, every process of `make check` compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine wheel test check docs pins fuzz bench peers proof clean
+.PHONY: help setup engine wheel test check docs pins fuzz bench peers proof release clean
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -75,8 +78,12 @@ bench: engine ## Measure: each figure is a ratio within one run
 peers: engine ## Compare wheels of real projects with those of pip wheel: docs/real-projects.md
 	$(VENV)/bin/pytest -n 2 -m 'proof or not proof' tests/engine/test_real_projects.py $(ARGS)
 
-proof: engine ## What make check and make test only sample, and slow proofs: before a release
-	$(VENV)/bin/pytest -m 'proof or hypothesis' --hypothesis-profile=proof tests
+proof: $(if $(LIST),setup,engine) ## Slow proofs, the oldest first, for MINUTES=60; also ONLY=lock, FAILED=1, LIST=1: docs/proofs.md
+	@$(RUN) -P tests/proofs.py --minutes $(MINUTES) --only '$(ONLY)' $(if $(FAILED),--failed) $(if $(LIST),--list)
+
+release: check ## Build the three distributions into release/; refuses a tree with stale proofs
+	$(RUN) -P tests/proofs.py --fresh
+	for folder in packages/wheel-audit . packages/bakery-iree; do $(VENV)/bin/uv build -q --out-dir release "$$folder" || exit; done
 
 clean: ## Remove what was built; the engine, its images and caches stay
 	rm -rf dist wheels build site .bakery .mypy_cache .pytest_cache .ruff_cache .hypothesis $(VENV)

@@ -21,6 +21,8 @@ settings.register_profile("proof", deadline=None, suppress_health_check=[HealthC
 settings.register_profile("bakery", settings.get_profile("proof"), max_examples=20)
 settings.load_profile("bakery")
 
+pytest_plugins = ["proof_ledger"]
+
 Golden = Callable[[Path, str], None]
 
 

@@ -1,0 +1,146 @@
+"""The ledger of the proofs: a real pytest runs and records them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from datetime import date
+from pathlib import Path
+
+import proof_ledger
+import pytest
+from proof_ledger import Entry, in_order, page, read, state
+
+PROOFS = """
+import pytest
+pytestmark = pytest.mark.proof
+def test_good(): pass
+@pytest.mark.parametrize("number", [1, 2])
+def test_bad(number): assert number == 1
+def test_absent(): pytest.skip("no machine for it")
+"""
+OTHER = "import pytest\n@pytest.mark.proof\ndef test_other(): pass\n"
+ENTRY = Entry("passed", 1, 2.0, date(2026, 11, 1), "1234", "2 cores", "0")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "code.py").write_text("1")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  proof: slow\n")
+    (tmp_path / "tests/test_a.py").write_text(PROOFS)
+    (tmp_path / "tests/test_b.py").write_text(OTHER)
+    (tmp_path / "tests/proof_packages.toml").write_text('"tests/test_a.py" = ["code.py"]\n"tests/test_b.py" = []\n')
+    for words in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"],
+    ):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def run(project: Path, *words: str, seconds: float = 60) -> str:
+    here = Path(proof_ledger.__file__).parents
+    environment = {**os.environ, "PYTHONPATH": f"{here[0]}{os.pathsep}{here[2]}"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "proof_ledger",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+    ]
+    until = f"--proofs-until={time.time() + seconds}"
+    return subprocess.run(
+        [*command, until, *words], check=False, cwd=project, env=environment, capture_output=True, text=True
+    ).stdout
+
+
+def states(project: Path) -> dict[str, str]:
+    proof_ledger.digest_of.cache_clear()
+    proof_ledger._tracked.cache_clear()
+    found = read(project)
+    return {proof.partition("::")[2]: state(project, proof, entry) for proof, entry in found.items()}
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "loadfile")], ids=["one", "two"])
+def test_what_became_of_each(project: Path, processes: tuple[str, ...]) -> None:
+    run(project, *processes)
+    entries = read(project)
+    assert {proof.partition("::")[2]: (entry.result, entry.cases) for proof, entry in entries.items()} == {
+        "test_good": ("passed", 1),
+        "test_bad": ("failed", 2),
+        "test_absent": ("skipped", 1),
+        "test_other": ("passed", 1),
+    }
+    assert {entry.commit for entry in entries.values()} == {
+        proof_ledger._git(project, "rev-parse", "--short=12", "HEAD")
+    }
+    assert states(project) == {
+        "test_good": "fresh",
+        "test_bad": "failed",
+        "test_absent": "skipped",
+        "test_other": "fresh",
+    }
+    (project / "code.py").write_text("2")
+    assert states(project) == {
+        "test_good": "stale",
+        "test_bad": "failed",
+        "test_absent": "skipped",
+        "test_other": "fresh",
+    }
+
+
+def test_no_proof_starts_after_the_end(project: Path) -> None:
+    assert "4 passed" not in run(project, seconds=-1)
+    assert read(project) == {}
+
+
+def test_some_of_them(project: Path) -> None:
+    run(project, "--proofs-only=test_other")
+    assert list(read(project)) == ["tests/test_b.py::test_other"]
+    run(project)
+    (project / "tests/test_a.py").write_text(PROOFS.replace("number == 1", "number"))
+    run(project, "--proofs-failed")
+    assert states(project) == {
+        "test_good": "stale",
+        "test_bad": "fresh",
+        "test_absent": "skipped",
+        "test_other": "fresh",
+    }
+    # A proof that is gone is no longer in the ledger.
+    (project / "tests/test_b.py").write_text("")
+    run(project, "--proofs-only=test_good")
+    assert "test_other" not in states(project)
+
+
+def test_the_oldest_first() -> None:
+    entries = {"b.py::one": ENTRY, "a.py::one": Entry(**{**vars(ENTRY), "on": date(2026, 11, 2)})}
+    assert in_order(["a.py::one", "b.py::one", "c.py::new"], entries) == ["c.py", "b.py", "a.py"]
+
+
+def test_the_page_shows_the_ledger() -> None:
+    written = (proof_ledger.ROOT / "docs/proofs.md").read_text(encoding="utf-8")
+    assert written == page(read(proof_ledger.ROOT))
+
+
+def test_each_file_of_proofs_declares_what_it_depends_on() -> None:
+    declared = tomllib.loads((proof_ledger.ROOT / proof_ledger.PACKAGES).read_text(encoding="utf-8"))
+    for file, paths in declared.items():
+        assert [path for path in (file, *paths) if not (proof_ledger.ROOT / path).exists()] == []
+    marked = [
+        str(path.relative_to(proof_ledger.ROOT))
+        for folder in ("tests", "packages")
+        for path in (proof_ledger.ROOT / folder).rglob("test_*.py")
+        if path != Path(__file__)
+        and ("mark.proof" in (text := path.read_text()) or "sampled(" in text or "@given" in text)
+    ]
+    assert sorted(set(marked) - declared.keys()) == []
