@@ -125,6 +125,7 @@ def _job(plan: Plan, cell: Cell, wheel: Path, locked: Materials | None) -> dict[
         "wheel": wheel.name,
         "python": cell.axes["python"],
         "requirements": [substitute(item, values) for item in plan.cibuildwheel.test_requirements],
+        "index": substitute(plan.facts.framework_index, values),
         "locked": [_pinned(item) for item in packages.files.values()] if packages else [],
         "files": plan.recipe,
         "variables": {**values},

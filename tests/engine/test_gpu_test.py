@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from gpu_driver import make_driver
+from hostile_packages import served
 from wheels import write_wheel
 
 from bakery.plan.model import Plan
@@ -69,12 +70,15 @@ TELLS = """import os; f = open({told!r}, 'a'); f.write(' '.join(os.environ.value
 """
 
 
-def write_dependency(folder: Path, pth: bytes) -> None:
-    with zipfile.ZipFile(folder / "dep-1.0-py3-none-any.whl", "w") as archive:
-        archive.writestr("dep.pth", pth)
-        archive.writestr("dep-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: dep\nVersion: 1.0\n")
-        archive.writestr("dep-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr("dep-1.0.dist-info/RECORD", "")
+def write_dependency(folder: Path, pth: bytes, name: str = "dep", version: str = "1.0") -> None:
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}.pth", pth)
+        archive.writestr(f"{name}-{version}.dist-info/METADATA", metadata)
+        archive.writestr(
+            f"{name}-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{name}-{version}.dist-info/RECORD", "")
 
 
 @pytest.mark.usefixtures("driver")
@@ -101,3 +105,21 @@ def test_no_package_runs_with_a_credential(tmp_path: Path, monkeypatch: pytest.M
     assert done.returncode == 0
     assert "hunter2" not in told.read_text()
     assert record["packages"].get("dep") == (None if installed else "1.0")
+
+
+@pytest.mark.usefixtures("driver")
+def test_the_framework_s_index_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "index" / "cu130" / "torch").mkdir(parents=True)
+    (tmp_path / "empty" / "torch").mkdir(parents=True)
+    write_dependency(tmp_path / "index" / "cu130" / "torch", b"", "torch", "2.11.0+cu130")
+    matrix = f'python = ["{VERSION}"]'
+    with served(tmp_path / "index") as (index, _), served(tmp_path / "empty") as (main, _):
+        monkeypatch.setenv("PIP_INDEX_URL", main)
+        builder = f'[builder]\nframework = "torch"\nframework-index = "{index}/cu${{CUDA_TAG}}"\n[test]'
+        text = RECIPE.replace(matrix, f'{matrix}\ntorch = ["2.11.0"]\ncuda = ["13.0.3"]').replace("[test]", builder)
+        wheel = write_wheel(tmp_path, TAG, {})
+        folder = tmp_path / "prepared"
+        prepare([(tmp_path, planned(tmp_path, text))], [wheel], folder)
+        done = subprocess.run([sys.executable, str(folder / "run.py")], env=os.environ, check=False)
+    record = json.loads((folder / "records" / f"{wheel.name}.gpu-test.json").read_text())
+    assert (done.returncode, record["packages"]["torch"]) == (0, "2.11.0+cu130")

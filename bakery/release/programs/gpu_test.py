@@ -160,6 +160,7 @@ def _install(
         return False
     pip = [*([sys.executable, "-m", "pip", "--python", python] if outer else [python, "-m", "pip"]), "--quiet"]
     download = [*pip, "download", "--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(wheels)]
+    download += ["--extra-index-url", job["index"]] if job["index"] else []
     wheels.mkdir()
     if installed:
         # Of a virtual environment, too, which the new one does not see otherwise.
