@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bakery.core.image_names import parse
 from bakery.core.names import TARGET_KINDS, Kind, Phase
@@ -97,6 +97,25 @@ class Cell:
     def has(self, kind: Kind) -> bool:
         """Whether the cell has a target of a kind: all but the wheel that another cell builds."""
         return kind is not Kind.WHEEL or self.built_by == self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One of several native builds whose results go into the same wheel (``native.merge``).
+
+    Attributes:
+        tag: names its stages: ``cu12``.
+        axes: merged axis → its value in this build.
+        args: the variables that have other values in other builds, and what is derived from them.
+        folder: the folder of the source that receives its result.
+        cells: the id of a cell → that of the cell of `Plan.unmerged` with this build alone.
+    """
+
+    tag: str
+    axes: Mapping[str, str]
+    args: Mapping[str, str]
+    folder: str
+    cells: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

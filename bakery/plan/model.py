@@ -19,7 +19,7 @@ from bakery.core.dockerignore import escaped
 from bakery.core.errors import UsageError
 from bakery.core.names import INGREDIENTS, TARGET_KINDS, WHEEL_PYTHON, Kind, with_derived
 from bakery.plan.build_facts import BuildFacts
-from bakery.plan.cells import Cell, Image, Target, selects
+from bakery.plan.cells import Cell, Image, Merged, Target, selects
 from bakery.plan.dockerfile import Run, Stage
 from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
 from bakery.plan.values import Value, substitute
@@ -66,6 +66,8 @@ class Plan:
         lock: the lock file.
         own: `Cell.own` → the settings of these cells.
         max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
+        merged: the native builds that every wheel has the results of; empty without ``native.merge``.
+        unmerged: the plan with a cell for each of these builds, for those who judge what compiles; None without them.
         max_growth: how much larger than in the release before a wheel may be, in percent; None for no limit.
     """
 
@@ -105,6 +107,8 @@ class Plan:
     max_project_mb: int = 0
     max_growth: int | None = None
     own: Mapping[str, OwnSettings] = field(default_factory=dict)
+    merged: tuple[Merged, ...] = ()
+    unmerged: Plan | None = None
 
     def of(self, cell: Cell) -> Plan:
         """Return the plan with the settings of a cell."""
@@ -112,6 +116,10 @@ class Plan:
             return self
         own = self.own[cell.own]
         return replace(self, audit=own.audit, facts=own.facts, cibuildwheel=own.cibuildwheel)
+
+    def names_of(self, stage: str) -> tuple[str, ...]:
+        """Return the names of a stage, which cells with settings of their own may have once more; a context replaces all."""
+        return tuple(item.name for item in self.stages if item.name.removeprefix(stage) in ("", *self.own))
 
     @property
     def all_facts(self) -> tuple[BuildFacts, ...]:

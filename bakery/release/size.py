@@ -170,7 +170,10 @@ def plan_size(plan: Plan, selected: Sequence[Cell], state: Path, project: str) -
         name: first.get(newest[name].wheels, name) if name in newest and cell.built_by == name else cell.built_by
         for name, cell in cells.items()
     }
-    archs = {name: len(promise.archs) for name, promise in device_promises(plan).items()}
+    archs = {
+        name: len(promise.archs) + sum(len(item.archs) for item in promise.folders.values())
+        for name, promise in device_promises(plan).items()
+    }
     builds = {
         name: _Build(
             name,

@@ -98,7 +98,7 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
             baked = [value for value in values if value.startswith("linux/")]
             tags[axis] = {value: "" if [value] == baked else platform_tag(value) for value in values}
         elif axis == "python" or len(values) > 1:
-            tags[axis] = _tags(axis, values)
+            tags[axis] = axis_tags(axis, values)
     names = ["-".join(filter(None, (tags[axis][cell[axis]] for axis in tags))) for cell in cells]
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
@@ -115,7 +115,8 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
     return names
 
 
-def _tags(axis: str, values: Sequence[str]) -> dict[str, str]:
+def axis_tags(axis: str, values: Sequence[str]) -> dict[str, str]:
+    """Return value of an axis → how it is written in ids: as short as the values stay different."""
     short = {value: axis_tag(axis, value) for value in values}
     if len(set(short.values())) == len(values):
         return short

@@ -9,7 +9,7 @@ from bakery.plan.dockerfile import Command, Env, Mount, Role, Run, Script, Stage
 from bakery.plan.values import literal
 from bakery.recipe.models import Native
 from bakery.resolve.asking import asking_stages, results
-from bakery.resolve.references import declarations, parse_all
+from bakery.resolve.references import declarations, parse, parse_all
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
@@ -26,6 +26,9 @@ from bakery.resolve.stage_inputs import (
 )
 from bakery.toolchains import pip_steps
 
+STAGE = "native"
+"""The stage with the result; the names of all that are the step's own begin with it."""
+
 OUTPUT = "/native"
 """The folder for the results of the command."""
 
@@ -41,14 +44,24 @@ def native_stages(parts: Parts) -> tuple[Stage, ...]:
 
 
 def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
-    """Return the mount and the commands that copy the results of the native step into the source."""
+    """Return the mounts and the commands that copy the results of the native step into the source."""
     if not (native := parts.recipe.native):
         return (), ()
-    into = f"/src/{native.into}"
-    more = results(parts, "native", OUTPUT, f"{OUTPUT}-again")
-    mounts = (Mount("bind", OUTPUT, source=OUTPUT, from_="native"), *more)
-    copies = (Command(literals("cp", "-a", f"{mount.target}/.", into)) for mount in mounts)
-    return mounts, (Command(literals("mkdir", "-p", into)), *copies)
+    mounts: list[Mount] = []
+    commands: list[Command] = []
+    builds = [(f"-{build.tag}", parse(build.folder)) for build in parts.builds] or [("", parse(native.into))]
+    for ending, folder in builds:
+        into = ("/src/", *folder)
+        # One of the two is empty if the step may ask for the repository.
+        more = (
+            replace(mount, from_=f"{mount.from_}{ending}")
+            for mount in results(parts, STAGE, OUTPUT, f"{OUTPUT}{ending}-again")
+        )
+        own = (Mount("bind", f"{OUTPUT}{ending}", source=OUTPUT, from_=f"{STAGE}{ending}"), *more)
+        mounts += own
+        commands.append(Command((*literals("mkdir", "-p"), into)))
+        commands += (Command((*literals("cp", "-a", f"{mount.target}/."), into)) for mount in own)
+    return tuple(mounts), tuple(commands)
 
 
 def _requirements(parts: Parts, native: Native) -> tuple[Stage, ...]:
@@ -103,7 +116,7 @@ def _native(parts: Parts, native: Native) -> tuple[Stage, ...]:
     args = declarations((Run((Script(text),)),))
     return asking_stages(
         parts,
-        "native",
+        STAGE,
         "native-tools",
         OUTPUT,
         run,

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.names import GROUPS, IMAGE_KINDS, TARGET_ARCH, WHEEL_KINDS, Kind, is_baked, size_mb
-from bakery.plan.cells import Cell
+from bakery.plan.cells import Cell, Merged
 from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
 from bakery.plan.options import Audit
@@ -22,6 +22,7 @@ from bakery.resolve.asking import git_variables
 from bakery.resolve.build_facts import build_facts
 from bakery.resolve.cells import draft_cells, finish_cells, python_release, with_shared_wheels
 from bakery.resolve.matrix import CellDraft
+from bakery.resolve.merge import merged_builds, merged_plan
 from bakery.resolve.naming import check_names, namings, requires
 from bakery.resolve.own_settings import apart, joined
 from bakery.resolve.plan_options import (
@@ -70,13 +71,14 @@ def resolve(
     given = (environ or {}, variables, platforms, committed)
     settings = decide(loaded, *given)
     drafts = draft_cells(loaded, settings, overrides)
+    builds = merged_builds(settings, drafts)
     groups = []
     for ending, recipe, cells in apart(loaded.recipe, settings, drafts):
         own = replace(loaded, recipe=recipe)
         groups.append(_Group(own, decide(own, *given) if recipe != loaded.recipe else settings, cells, ending))
     groups = [_sharing(group, groups) for group in groups]
-    plans = [_plan_of(group, groups) for group in groups]
-    plan = joined(plans, [draft.id for draft in drafts])
+    plans = [_plan_of(group, groups, builds) for group in groups]
+    plan = merged_plan(joined(plans, [draft.id for draft in drafts]), builds)
     try:
         for_pull_request(plan)
     except UsageError as error:
@@ -106,7 +108,7 @@ def _sharing(group: _Group, groups: Sequence[_Group]) -> _Group:
     return replace(group, cells=[found[draft.id] for draft in group.cells])
 
 
-def _plan_of(group: _Group, groups: Sequence[_Group]) -> Plan:
+def _plan_of(group: _Group, groups: Sequence[_Group], builds: tuple[Merged, ...]) -> Plan:
     """Return the plan of one of the groups of a recipe's cells."""
     loaded, settings = group.loaded, group.settings
     base = settings.recipe.builder.base
@@ -124,6 +126,7 @@ def _plan_of(group: _Group, groups: Sequence[_Group]) -> Plan:
         shared=any(draft.built_by != draft.id and draft.abi3 for other in groups for draft in other.cells),
         native_python=min(pythons, key=python_release) if settings.recipe.native else "",
         secrets=secrets_of(loaded),
+        builds=builds,
     )
     # Stages first: they refuse a Python that the base does not have.
     plan = _plan(loaded, parts, stages(parts) if platforms else (), finish_cells(parts, group.cells, group.ending))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from bakery.core.errors import PlanError
 from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, TARGET_ARCH, WHEEL_PYTHON, Phase, size_mb
 from bakery.plan.build_facts import JobLimits
+from bakery.plan.cells import Merged
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Role, Run, Script, Stage, Step, Workdir
 from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
@@ -57,6 +58,7 @@ class Parts:
         folder: the recipe's folder in the build context.
         shared: the wheel of one cell serves other cells.
         native_python: the Python whose base runs the native step; empty for a recipe without one.
+        builds: those of a native step that is built several times for one wheel; empty for one that is built once.
     """
 
     settings: Settings
@@ -67,6 +69,7 @@ class Parts:
     shared: bool = False
     native_python: str = ""
     secrets: tuple[Secret, ...] = ()
+    builds: tuple[Merged, ...] = ()
 
     @property
     def recipe(self) -> Recipe:

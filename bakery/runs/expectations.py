@@ -17,7 +17,7 @@ from bakery.plan.options import Naming
 from bakery.plan.values import substitute
 from bakery.resolve.rules.device import DevicePromise
 from bakery.toolchains.facts import torch_release
-from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.expected_wheel import ExpectedFolder, ExpectedWheel
 from wheel_audit.symbols import CxxAbi
 
 
@@ -136,6 +136,9 @@ def _promise(
         excludes=audit.excludes,
         device_archs=device.archs if device else (),
         cuda=device.cuda if device else "",
+        folders=tuple(
+            ExpectedFolder(folder, item.archs, item.cuda) for folder, item in (device.folders if device else {}).items()
+        ),
         requires=tuple(substitute(item, values) for item in audit.requires),
         cxx_abi=_cxx_abi(values.get("TORCH_VERSION", ""), cell.platform),
         torch_abi=audit.torch_abi,

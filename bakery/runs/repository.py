@@ -48,7 +48,8 @@ def write_repository(root: Path, plan: Plan, state: Path, environment: Mapping[s
             (folder / name).chmod(0o644)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from error
-    return (f"*.contexts.{REPOSITORY}={folder.parent}", *(f"*.contexts.{name}=" for name in GIT_CONTEXTS))
+    contexts = (f"*.contexts.{name}={folder.parent}" for name in plan.names_of(REPOSITORY))
+    return (*contexts, *(f"*.contexts.{name}=" for name in GIT_CONTEXTS))
 
 
 def repository_digest(root: Path, plan: Plan, environment: Mapping[str, str]) -> str:

@@ -183,4 +183,8 @@ def lock_stage(stages: Iterable[Stage]) -> Stage:
 def locked_places(stages: Iterable[Stage]) -> tuple[str, ...]:
     """Return the places whose locked packages steps mount."""
     mounts = (mount for stage in stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts)
-    return tuple(dict.fromkeys(mount.source.removeprefix(f"{LOCKED}/") for mount in mounts if mount.from_ == STAGE))
+    return tuple(
+        dict.fromkeys(
+            mount.source.removeprefix(f"{LOCKED}/") for mount in mounts if mount.source.startswith(f"{LOCKED}/")
+        )
+    )

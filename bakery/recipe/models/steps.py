@@ -11,6 +11,7 @@ from bakery.core.environment import is_reserved
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import (
     REFERENCE,
+    AxisName,
     EnvironmentName,
     Line,
     ModuleName,
@@ -24,15 +25,24 @@ from bakery.recipe.models.text import (
 
 
 def _inside(path: str) -> str:
-    if not path or path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/") or "$" in path:
+    if "$" in path:
+        raise invalid("expected a path inside the source, without variables, such as 'tests'", "write the name itself")
+    return _inside_with_variables(path)
+
+
+def _inside_with_variables(path: str) -> str:
+    text = REFERENCE.sub("x", path)
+    if not text or text.startswith(("/", "~")) or "\\" in text or ".." in text.split("/") or "$" in text:
         raise invalid(
             "expected a path inside the source, such as 'tests'",
-            "name files as they are called in the source, without '..' and variables",
+            "name files as they are called in the source, without '..'",
         )
     return path
 
 
 SourcePath = Annotated[Line, AfterValidator(_inside)]
+SourcePathOfCell = Annotated[Line, AfterValidator(_inside_with_variables)]
+"""Such a path, which may refer to variables."""
 
 
 class Test(Model):
@@ -76,8 +86,11 @@ class Native(Model):
         ]
     )
     """The shell command to run in ``/src``; it must write its result to ``/native``."""
-    into: SourcePath = Field(examples=["src/pkg/lib"])
+    into: SourcePathOfCell = Field(examples=["src/pkg/lib", "src/pkg/cu${CUDA_MAJOR}"])
     """The folder of the source that the result is copied to before a wheel is built; the project must package it."""
+    merge: Annotated[tuple[AxisName, ...], AfterValidator(distinct)] = Field(default=(), examples=[["cuda"]])
+    """Axes whose values share a wheel: the step is built for each of their values, and every wheel has all results, each in
+    its own folder (``into``). Their overrides change variables, ``native`` and the toolkit."""
     requirements: tuple[RequirementText, ...] = Field(default=(), examples=[["cmake>=3.26", "ninja"]])
     """Python packages with programs that the command calls. They run on any Python of the base image."""
     system_packages: tuple[SystemPackage, ...] = ()

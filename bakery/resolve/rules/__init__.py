@@ -33,7 +33,7 @@ def judge(plan: Plan, host: Host | None = None, project: Project | None = None) 
     about the source folder.
     """
     cells: dict[tuple[Rule, str], set[str]] = {}
-    for case in cases(plan, host, project):
+    for case in cases(plan.unmerged or plan, host, project):
         for rule in rules():
             for text in rule.check(case):
                 cells.setdefault((rule, text), set()).update(case.cells)

@@ -262,7 +262,10 @@ def _unnamed_axes(plan: Plan, names: Sequence[Value]) -> dict[str, tuple[str, ..
             groups.setdefault((cell.axes["python"], cell.platform, cell.is_musl, *texts), []).append(cell)
     result: dict[str, tuple[str, ...]] = {}
     for cells in groups.values():
-        axes = tuple(axis for axis in cells[0].axes if len({cell.axes.get(axis) for cell in cells}) > 1)
+        merged = {axis for build in plan.merged for axis in build.axes}
+        axes = tuple(
+            axis for axis in cells[0].axes if axis not in merged and len({cell.axes.get(axis) for cell in cells}) > 1
+        )
         result |= {cell.id: axes for cell in cells if axes}
     return result
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from bakery.core.errors import UsageError
 from bakery.plan.model import Plan
@@ -20,14 +21,24 @@ class DevicePromise:
     Attributes:
         cuda: the CUDA release that compiles them.
         archs: exactly these: ``sm_90`` for machine code, ``compute_90`` for PTX. Empty if the recipe has no list.
+        folders: folder of the source → the code in it, of a wheel with several native builds.
     """
 
     cuda: str
     archs: tuple[str, ...]
+    folders: Mapping[str, DevicePromise] = field(default_factory=dict)
 
 
 def device_promises(plan: Plan) -> dict[str, DevicePromise]:
     """Return the device code of each cell, by its id; cells that compile no CUDA are left out."""
+    if plan.unmerged:
+        single = device_promises(replace(plan.unmerged, unmerged=None))
+        folders: dict[str, dict[str, DevicePromise]] = {}
+        for build in plan.merged:
+            for cell, unmerged in build.cells.items():
+                if promise := single.get(unmerged):
+                    folders.setdefault(cell, {})[build.folder] = promise
+        return {cell: DevicePromise("", (), found) for cell, found in folders.items()}
     return {cell: promise for case in cases(plan) if (promise := _promise(case)) for cell in case.cells}
 
 

@@ -24,7 +24,7 @@ from bakery.runs.lock.differences import differences
 from bakery.runs.lock.failure import failure
 from bakery.runs.lock.is_current import SHOWN, UPDATE_HINT, check_origins, locked_images
 from bakery.runs.lock.model import Materials, Packages, read_materials
-from bakery.runs.lock.pins import CONTEXT, image_overrides, pins_of, replacement, write_preferred
+from bakery.runs.lock.pins import image_overrides, lock_contexts, pins_of, replacement, write_preferred
 from bakery.runs.run_folders import run_folder
 from wheel_audit.text import first_lines
 
@@ -119,7 +119,7 @@ def make(session: BakeSession, cells: Sequence[Cell], upgrade: Collection[str]) 
         overrides = {
             target.name: (
                 *image_overrides(session, target, digests),
-                f"{target.name}.contexts.{CONTEXT}={folder / target.cell.id}",
+                *lock_contexts(plan, target, folder),
             )
             for target in targets
         }

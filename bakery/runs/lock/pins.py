@@ -156,6 +156,11 @@ def replacement(session: BakeSession, image: Image, digest: str) -> str | None:
     return present or image_digests.offered(session.environment, name)
 
 
+def lock_contexts(plan: Plan, target: Target, folder: Path) -> tuple[str, ...]:
+    """Return the values of ``--set`` that give a target the folder of its cell as the locked packages."""
+    return tuple(f"{target.name}.contexts.{name}={folder / target.cell.id}" for name in plan.names_of(CONTEXT))
+
+
 def pins_of(session: BakeSession, targets: Sequence[Target], locked: Mapping[str, Materials], *, strict: bool) -> Pins:
     """Return the inputs that a build of targets must use; without a lock, only replaced base images."""
     if not locked:
@@ -168,7 +173,7 @@ def pins_of(session: BakeSession, targets: Sequence[Target], locked: Mapping[str
     overrides = {
         target.name: (
             *image_overrides(session, target, locked_images(locked)),
-            f"{target.name}.contexts.{CONTEXT}={folder / target.cell.id}",
+            *lock_contexts(session.plan, target, folder),
         )
         for target in targets
     }

@@ -9,6 +9,21 @@ from wheel_audit.symbols import CxxAbi
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedFolder:
+    """What the shared objects in a folder of the wheel must be, where folders are for different CUDA releases.
+
+    Attributes:
+        folder: as the source has it, ``src/pkg/cu12``; the wheel's may lack the first names.
+        device_archs: exactly the device code that they must have, together; empty for no promise.
+        cuda: the CUDA release that they are built for; empty for no promise.
+    """
+
+    folder: str
+    device_archs: tuple[str, ...] = ()
+    cuda: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedWheel:
     """What a wheel must be; ``None`` (or empty) means that nothing is promised about it.
 
@@ -25,6 +40,7 @@ class ExpectedWheel:
         max_size: the largest file, in bytes.
         device_archs: exactly the device code that it must have, as in nvcc's ``code=``: ``sm_90a``, ``compute_90``.
         cuda: the CUDA release that it is built for: ``13.0.3``; only the major is compared. It promises no device code.
+        folders: the same for objects in some folders; ``device_archs`` and ``cuda`` are of those outside of them.
         requires: requirements that METADATA must have: ``torch==2.11.*``, or one that admits this release.
         cxx_abi: libstdc++'s ABI in the torch that it is built for: ``cxx11`` (1) or ``old`` (0).
         torch_abi: the oldest torch whose stable ABI, and nothing else of torch, it uses: ``2.10``.
@@ -46,6 +62,7 @@ class ExpectedWheel:
     max_size: int | None = None
     device_archs: tuple[str, ...] = ()
     cuda: str = ""
+    folders: tuple[ExpectedFolder, ...] = ()
     requires: tuple[str, ...] = ()
     cxx_abi: CxxAbi = ""
     torch_abi: str = ""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elfs import shared_object
@@ -17,7 +18,7 @@ from wheels import EXTENSION, write_wheel
 
 from wheel_audit.auditor import WheelReport, audit_wheel
 from wheel_audit.compare import Change, compare
-from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.expected_wheel import ExpectedFolder, ExpectedWheel
 from wheel_audit.finding import Severity
 from wheel_audit.limits import Budget
 from wheel_audit.report import render, render_changes
@@ -593,3 +594,62 @@ def test_the_changes_for_people() -> None:
         "  object       demo/\\x1b[31m.so: + 1.00 MB\n"
         "  device code  - sm_70\n"
     )
+
+
+def old(**more: Any) -> bytes:
+    return cuda("sm_70", "sm_80", toolkit=124, isa=(8, 4), needed=RUNTIME, **more)
+
+
+def new(**more: Any) -> bytes:
+    return cuda("sm_80", "sm_90", toolkit=130, isa=(9, 0), needed=("libcudart.so.13", "libc.so.6"), **more)
+
+
+FOLDERS = ExpectedWheel(
+    folders=(
+        ExpectedFolder("src/demo/cu12", ("sm_70", "sm_80"), "12.4.1"),
+        ExpectedFolder("src/demo/cu13", ("sm_80", "sm_90"), "13.0.3"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"cu12": old(), "cu13": new()}, []),
+        (
+            {"cu12": new(), "cu13": old()},
+            [
+                ("device-arch-missing", "demo/cu12", "has no device code for sm_70; there is sm_80, sm_90"),
+                ("device-arch-unasked", "demo/cu12", "has device code for sm_90"),
+                ("cuda-major", "demo/cu12/lib.so", "needs libcudart.so.13, which is CUDA 13's; expected CUDA 12.4.1"),
+                ("device-arch-missing", "demo/cu13", "has no device code for sm_90; there is sm_70, sm_80"),
+                ("device-arch-unasked", "demo/cu13", "has device code for sm_70"),
+                ("cuda-major", "demo/cu13/lib.so", "needs libcudart.so.12, which is CUDA 12's; expected CUDA 13.0.3"),
+            ],
+        ),
+        (
+            {"cu12": old(), "cu13": cuda("sm_90", toolkit=130, isa=(9, 0), needed=("libcudart.so.13",))},
+            [("device-arch-missing", "demo/cu13", "has no device code for sm_80; there is sm_90")],
+        ),
+        (
+            {"cu12": old(), "other": new()},
+            [("device-folder-absent", "src/demo/cu13", "no shared object is in the folder for CUDA 13.0.3")],
+        ),
+        (
+            {"cu12": old(), "cu13": shared_object()},
+            [
+                ("device-arch-missing", "demo/cu13", "has no device code for sm_80; there is none"),
+                ("device-arch-missing", "demo/cu13", "has no device code for sm_90; there is none"),
+            ],
+        ),
+    ],
+    ids=["right", "exchanged", "a GPU is missing", "a folder is missing", "no device code in one"],
+)
+def test_each_folder_has_the_code_of_its_own_cuda(
+    files: Mapping[str, bytes], found: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    path = write_wheel(tmp_path, files={f"demo/{name}/lib.so": data for name, data in files.items()}, metadata=METADATA)
+    report = audit_wheel(path, FOLDERS)
+    errors = [item for item in report.findings if item.severity is ERROR and item.check.startswith(("device", "cuda"))]
+    assert [(item.check, item.file) for item in errors] == [(check, file) for check, file, _ in found]
+    assert all(item.message.startswith(text) for item, (*_, text) in zip(errors, found, strict=True))

@@ -7,11 +7,11 @@ together, since each may be for another architecture.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wheel_audit.checks import hint_of
 from wheel_audit.elf import SharedObject
-from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.expected_wheel import ExpectedFolder, ExpectedWheel
 from wheel_audit.fatbin import DeviceImage, sorted_archs
 from wheel_audit.finding import Finding, error, info, warning
 from wheel_audit.wheel import Wheel, is_grafted
@@ -26,15 +26,36 @@ _LOOSE = (".cubin", ".fatbin", ".ptx")
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield the differences between the device code and the recipe."""
     objects = tuple(binary for binary in wheel.objects if not is_grafted(binary.path))
-    images = tuple(image for binary in objects for image in binary.device_code.images)
+    images = _images(objects)
     for binary in objects:
         if defect := binary.device_code.defect:
             yield warning("device-unreadable", f"its device code cannot be read: {defect}", binary.path)
     if wheel.archive.is_read and not images:
         yield from _check_absent(wheel, expected)
     elif expected.device_archs:
-        yield from _check_archs(images, expected.device_archs)
-    yield from _check_toolkit(images, objects, expected.cuda)
+        rest = [binary for binary in objects if not any(_folder_of(binary, item) for item in expected.folders)]
+        yield from _check_archs(_images(rest), expected.device_archs)
+    for item in expected.folders:
+        inside = tuple(binary for binary in objects if _folder_of(binary, item))
+        if not inside:
+            yield error("device-folder-absent", f"no shared object is in the folder for CUDA {item.cuda}", item.folder)
+            continue
+        if item.device_archs:
+            yield from _check_archs(_images(inside), item.device_archs, _folder_of(inside[0], item))
+        yield from _check_toolkit(_images(inside), inside, item.cuda)
+    if not expected.folders:
+        yield from _check_toolkit(images, objects, expected.cuda)
+
+
+def _images(objects: Iterable[SharedObject]) -> tuple[DeviceImage, ...]:
+    return tuple(image for binary in objects for image in binary.device_code.images)
+
+
+def _folder_of(binary: SharedObject, item: ExpectedFolder) -> str:
+    """Return the folder of the wheel that an object is in, if it is that of the source; else an empty text."""
+    names = item.folder.split("/")
+    folders = ("/".join(names[start:]) for start in range(len(names)))
+    return next((folder for folder in folders if binary.path.startswith(f"{folder}/")), "")
 
 
 def _check_absent(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
@@ -59,20 +80,23 @@ def _looks_like_cuda(wheel: Wheel, expected: ExpectedWheel) -> str:
     return f"it needs {name}" if (name := next(linked, "")) else ""
 
 
-def _check_archs(images: tuple[DeviceImage, ...], expected: tuple[str, ...]) -> Iterator[Finding]:
+def _check_archs(images: tuple[DeviceImage, ...], expected: tuple[str, ...], folder: str = "") -> Iterator[Finding]:
     archs = {image.arch for image in images}
     missing, unasked = set(expected) - archs, archs - set(expected)
     # A project may prefer the variant of one GPU: SageAttention compiles sm_90a for 9.0. PTX has no such variants: its
     # purpose is to run on newer GPUs.
     variants = {arch: arch.rstrip("af") for arch in unasked if arch.startswith("sm_") and arch.rstrip("af") in missing}
     for variant, arch in sorted(variants.items()):
-        yield info("device-arch-variant", f"has {variant} for {arch}, which other GPUs of its family may not run")
+        yield info(
+            "device-arch-variant", f"has {variant} for {arch}, which other GPUs of its family may not run", folder
+        )
     for arch in sorted_archs(missing - set(variants.values())):
-        yield error("device-arch-missing", f"has no device code for {arch}; there is {', '.join(sorted_archs(archs))}")
+        there = ", ".join(sorted_archs(archs)) or "none"
+        yield error("device-arch-missing", f"has no device code for {arch}; there is {there}", folder)
     for arch in sorted_archs(unasked - set(variants)):
         size = sum(image.size for image in images if image.arch == arch)
         text = f"has device code for {arch} ({size / 1e6:.2f} MB), expected {', '.join(expected)}"
-        yield error("device-arch-unasked", text)
+        yield error("device-arch-unasked", text, folder)
 
 
 def _check_toolkit(

@@ -1,0 +1,184 @@
+"""``native.merge``: the plan of wheels with the results of several native builds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bakery.core.errors import BakeryError
+from bakery.emit.dockerfile import dockerfile
+from bakery.plan.dockerfile import Arg, Env, Run
+from bakery.plan.model import Plan
+from bakery.plan.stage_digests import Lineage
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.resolve.rules.device import device_promises
+from bakery.resolve.set_option import parse_set_options
+from bakery.runs.expectations import promise_of
+from bakery.runs.lock.pins import lock_contexts
+
+RECIPE = """\
+name = "jaxlike"
+platforms = ["linux/amd64", "linux/arm64"]
+[variables]
+CUDA_ARCHS = "80-real;90-real"
+[matrix]
+python = ["3.12", "3.13"]
+cuda = ["12.9.1", "13.0.3"]
+[[matrix.overrides]]
+where = { cuda = "12.*" }
+variables = { CUDA_ARCHS = "70-real;80-real;90-real" }
+[builder]
+base = "manylinux_2_28"
+toolkit = "cuda"
+components = ["cusolver"]
+[native]
+command = "sh build.sh"
+into = "src/jaxlike/cu${CUDA_MAJOR}"
+merge = ["cuda"]
+environment = { CUDAARCHS = "${CUDA_ARCHS}" }
+[wheel]
+repair = { exclude = ["libcu*.so*"] }
+"""
+
+
+def planned(folder: Path, text: str = RECIPE, *sets: str) -> Plan:
+    (folder / "bakery.toml").write_text(text)
+    return resolve(load(None, folder)[0], parse_set_options(sets))
+
+
+def test_one_wheel_for_all_values(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert [cell.id for cell in plan.cells] == [
+        f"{python}-linux_{machine}" for python in ("cp312", "cp313") for machine in ("x86_64", "aarch64")
+    ]
+    assert [(build.tag, build.folder) for build in plan.merged] == [
+        ("cu129", "src/jaxlike/cu12"),
+        ("cu130", "src/jaxlike/cu13"),
+    ]
+    assert not any("CUDA_VERSION" in plan.args_of(cell) or "CUDA_ARCHS" in plan.args_of(cell) for cell in plan.cells)
+    assert {(need.name, need.version) for need in plan.cells[0].needs} >= {
+        ("cuda-toolkit", "12.9.1"),
+        ("cuda-toolkit", "13.0.3"),
+    }
+    # What the file is built from.
+    assert plan.unmerged is not None
+    assert len(plan.unmerged.cells) == 8
+
+
+def test_each_build_has_its_own_stages_and_values(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    stages = {stage.name: stage for stage in plan.stages}
+    values = {
+        name: dict(pair for step in stages[f"native-{name}"].steps if isinstance(step, Env) for pair in step.values)
+        for name in ("cu129", "cu130")
+    }
+    assert values == {
+        "cu129": {"CUDA_ARCHS": ("70-real;80-real;90-real",)},
+        "cu130": {"CUDA_ARCHS": ("80-real;90-real",)},
+    }
+    declared = {step.name for stage in plan.stages for step in stage.steps if isinstance(step, Arg)}
+    assert declared.isdisjoint({"CUDA_VERSION", "CUDA_MAJOR", "CUDA_ARCHS"})
+    # What does not depend on the values is there once; nothing that no target needs is there.
+    assert {name for name in stages if name.startswith(("base", "native-asked", "toolkit"))} >= {
+        "base",
+        "toolkit-cu129",
+    }
+    assert "native" not in stages
+    assert "cuda-11" not in stages
+    text = dockerfile(plan)
+    assert text.count("FROM cuda-13-cu130 AS toolkit-cu130") == 1
+    assert "cp -a /native-cu129/. /src/src/jaxlike/cu12" in text
+    assert "cp -a /native-cu130/. /src/src/jaxlike/cu13" in text
+
+
+def test_what_changes_rebuilds(tmp_path: Path) -> None:
+    def digests(text: str) -> dict[str, str]:
+        plan = planned(tmp_path, text)
+        return Lineage(plan).of(plan.cells[0])
+
+    before, after = digests(RECIPE), digests(RECIPE.replace("70-real", "75-real"))
+    assert before["native-cu129"] != after["native-cu129"]
+    assert before["native-cu130"] == after["native-cu130"]
+    assert before["compile"] != after["compile"]
+
+
+def test_each_folder_is_judged_by_its_own_build(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    cell = plan.cells[0]
+    promise = promise_of(
+        plan, cell, device_promises(plan)[cell.id], Path("jaxlike-1.0-cp312-cp312-manylinux_2_28_x86_64.whl")
+    )
+    assert promise is not None
+    assert (promise.cuda, promise.device_archs) == ("", ())
+    assert [(item.folder, item.cuda, item.device_archs) for item in promise.folders] == [
+        ("src/jaxlike/cu12", "12.9.1", ("sm_70", "sm_80", "sm_90")),
+        ("src/jaxlike/cu13", "13.0.3", ("sm_80", "sm_90")),
+    ]
+
+
+def test_one_value_is_left(tmp_path: Path) -> None:
+    plan = planned(tmp_path, RECIPE, "CUDA_VERSION=13.1.0")
+    assert [(build.tag, build.folder) for build in plan.merged] == [("cu131", "src/jaxlike/cu13")]
+
+
+def test_a_folder_for_each_cell_without_merge(tmp_path: Path) -> None:
+    plan = planned(
+        tmp_path,
+        RECIPE.replace('merge = ["cuda"]\n', "").replace("repair =", 'naming = { local = "cu${CUDA_TAG}" }\nrepair ='),
+    )
+    assert len(plan.cells) == 8
+    assert "/src/src/jaxlike/cu${CUDA_MAJOR}" in dockerfile(plan).replace('"', "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("cu${CUDA_MAJOR}", "lib", "'src/jaxlike/lib' would get the results of cu129 and of cu130"),
+        ("13.0.3", "12.8.1", "would get the results of cu129 and of cu128"),
+        ('merge = ["cuda"]', 'merge = ["cud"]', "no axis cud"),
+        ('merge = ["cuda"]', 'merge = ["python"]', "no axis python"),
+        ("[wheel]", '[wheel]\nnaming = { local = "cu${CUDA_TAG}" }', "only its native step can depend on one"),
+        ("[wheel]", '[test]\nrequirements = ["cuda-toolkit==${CUDA_VERSION}"]\n[wheel]', "only its native step can"),
+        (
+            'cuda = ["12.9.1", "13.0.3"]',
+            'cuda = ["12.9.1", "13.0.3"]\nexclude = [{ python = "3.13", cuda = "12.*" }]',
+            "would have no build for 12.9.1",
+        ),
+        ('where = { cuda = "12.*" }', 'where = { cuda = "12.*", python = "3.12" }', "has several values for 12.9.1"),
+        (
+            'variables = { CUDA_ARCHS = "70-real;80-real;90-real" }',
+            'test = { imports = ["a"] }',
+            "only its native step can depend",
+        ),
+    ],
+)
+def test_what_cannot_be_merged(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert RECIPE.count(old) >= 1
+    with pytest.raises(BakeryError) as caught:
+        planned(tmp_path, RECIPE.replace(old, new, 1))
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_context_replaces_the_stages_of_all_cells(tmp_path: Path) -> None:
+    """Cells with another toolkit have a stage ``lock`` of their own; without a context for it, they would not be locked."""
+    text = RECIPE.replace('merge = ["cuda"]\n', "").replace(
+        "repair =", 'naming = { local = "cu${CUDA_TAG}" }\nrepair ='
+    )
+    text = text.replace(
+        'variables = { CUDA_ARCHS = "70-real',
+        'builder = { base = "manylinux_2_34", toolkit = "none" }\nvariables = { CUDA_ARCHS = "70-real',
+    )
+    text = text.replace('components = ["cusolver"]\n', "")
+    plan = planned(tmp_path, text)
+    stages = {stage.name: stage for stage in plan.stages}
+    mounts = [mount for stage in plan.stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts]
+    assert {mount.from_ for mount in mounts if mount.source.startswith("/lock/")} == set(plan.names_of("lock"))
+    assert len(plan.names_of("lock")) == 2
+    assert {*plan.names_of("repository")} == {name for name in stages if name.startswith("repository")}
+    target = next(plan.targets())
+    assert lock_contexts(plan, target, Path("f")) == tuple(
+        f"{target.name}.contexts.{name}=f/{target.cell.id}" for name in plan.names_of("lock")
+    )
