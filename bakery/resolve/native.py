@@ -49,9 +49,8 @@ def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]
         return (), ()
     mounts: list[Mount] = []
     commands: list[Command] = []
-    builds = [(f"-{build.tag}", parse(build.folder)) for build in parts.builds] or [("", parse(native.into))]
-    for ending, folder in builds:
-        into = ("/src/", *folder)
+    for ending, folder in [(f"-{build.tag}", build.folder) for build in parts.builds] or [("", native.into)]:
+        into = parse(f"/src/{folder}")
         # One of the two is empty if the step may ask for the repository.
         more = (
             replace(mount, from_=f"{mount.from_}{ending}")
