@@ -1,4 +1,7 @@
-"""A release of a project below the top of its repository, by its workflow, from a git server: version, submodule, date."""
+"""A release of a project below the top of its repository, by its workflow, from a git server: version, submodule, date.
+
+The version is that of pyproject.toml, or with setuptools-scm that of the tag.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from actions import Runner
-from command import bakery
+from command import bakery, digests
 from gitserver import served
 from projects import SOURCE, extension
 from repositories import commit, git
@@ -139,3 +142,78 @@ def test_a_wheel_of_another_version_than_the_tag_of_its_commit_is_a_warning(
     assert "has the tag" not in bakery(clone / "pkg" / "tiny", "wheel", "--if-changed").err
     report = max(runs_of(clone / "pkg" / "tiny").glob("*/report.json"))
     assert json.loads(report.read_text())["warnings"] == []
+
+
+SCM = """\
+[build-system]
+requires = ["setuptools>=77", "setuptools-scm>=8"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "tiny"
+dynamic = ["version"]
+[tool.setuptools_scm]
+"""
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Give a locked project of setuptools-scm with a submodule, as `repository` does: v1.3.0, and a commit after it."""
+    folder = tmp_path_factory.mktemp("tagged")
+    (folder / "served").mkdir()
+    with served(folder / "served") as url:
+        (folder / "part").mkdir()
+        git(folder / "part", "init", "--quiet")
+        commit(folder / "part", SOURCE_AT, part_h="#define PART 1\n")
+        git(folder, "clone", "--quiet", "--bare", "part", "served/part.git")
+        work = extension(folder / "work", RECIPE, f'#include "../part/part.h"\n#if PART\n{SOURCE}\n#endif\n')
+        (work / "pyproject.toml").write_text(SCM)
+        (work / ".gitignore").write_text("/dist/\n")
+        git(work, "init", "--quiet")
+        git(work, "submodule", "--quiet", "add", f"{url}/part.git", "part")
+        commit(work, SOURCE_AT, README="one\n")
+        git(work, "tag", "v1.2.0")
+        bakery(work, "lock")
+        bakery(work, "generate")
+        commit(work, AFTER, README="two\n")
+        git(work, "tag", "--annotate", "--message", "x", "v1.3.0", at=AFTER)
+        git(folder, "clone", "--quiet", "--bare", "work", "served/work.git")
+        git(folder / "served" / "work.git", "config", "uploadpack.allowFilter", "true")
+        yield work, f"{url}/work.git"
+
+
+@pytest.mark.proof
+def test_a_release_of_a_tag_is_what_a_local_locked_wheel_is(
+    tagged: tuple[Path, str], tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    runner = released(tagged, tmp_path / "right", engine_environment, "v1.3.0")
+    assert [(done.step, done.out[-3000:]) for done in runner.ran if done.code] == []
+    assert "actions/attest-build-provenance" in runner.used
+    names = digests(runner.artifacts / "wheels-1")
+    assert [name.split("-")[1] for name in names] == ["1.3.0"]
+    bakery(tagged[0], "wheel", "--locked")
+    assert digests(tagged[0] / "dist") == names
+
+
+@pytest.mark.proof
+def test_a_version_that_the_recipe_sets_is_refused_for_another_tag(
+    tagged: tuple[Path, str], tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    """What a release may not do: publish a version that somebody once wrote down."""
+    work, url = tagged
+    git(tmp_path, "clone", "--quiet", "--recurse-submodules", url, "clone")
+    recipe = tmp_path / "clone" / "bakery.toml"
+    text = recipe.read_text()
+    assert "[builder]\n" in text
+    recipe.write_text(
+        text.replace("[builder]\n", '[builder]\nenvironment = { SETUPTOOLS_SCM_PRETEND_VERSION = "1.2.0" }\n')
+    )
+    bakery(tmp_path / "clone", "lock")
+    bakery(tmp_path / "clone", "generate")
+    commit(tmp_path / "clone", AFTER + 1, README="three\n")
+    git(tmp_path / "clone", "tag", "v1.4.0")
+    git(tmp_path / "clone", "push", "--quiet", str(work.parent / "served" / "work.git"), "v1.4.0")
+    runner = released((tmp_path / "clone", url), tmp_path / "wrong", engine_environment, "v1.4.0")
+    (failed,) = (done for done in runner.ran if done.code)
+    assert (failed.job, failed.step, failed.code) == ("wheels", "Verify the wheels", 8)
+    assert "tag v1.4.0 says 1.4.0, but the version is 1.2.0" in failed.out
+    assert "actions/attest-build-provenance" not in runner.used
