@@ -13,7 +13,7 @@ from dataclasses import replace
 from bakery.core.errors import PlanError
 from bakery.core.names import INGREDIENTS, axis_variable, with_derived
 from bakery.plan.cells import Cell, Merged
-from bakery.plan.dockerfile import Arg, Copy, Env, Run, Script, Stage, Step
+from bakery.plan.dockerfile import Arg, Command, Copy, Env, Run, Script, Stage, Step
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe.models import Native, Recipe
@@ -169,14 +169,16 @@ def merged_plan(plan: Plan, builds: Sequence[Merged]) -> Plan:
     new_id = {cell.id: name for name, cells in zip(ids, groups.values(), strict=True) for cell in cells}
     kept: dict[str, Cell] = {}
     for name, point, cells in zip(ids, points, groups.values(), strict=True):
-        kept[cells[0].id] = replace(
-            cells[0],
+        # Its stages are the wheel's: those with plain names where a build has them.
+        first = min(cells, key=lambda cell: len(cell.own))
+        kept[first.id] = replace(
+            first,
             id=name,
             axes=point,
-            args={key: value for key, value in cells[0].args.items() if key not in own},
+            args={key: value for key, value in first.args.items() if key not in own},
             images=tuple(dict.fromkeys(image for cell in cells for image in cell.images)),
             needs=tuple(dict.fromkeys(need for cell in cells for need in cell.needs)),
-            built_by=new_id[cells[0].built_by],
+            built_by=new_id[first.built_by],
         )
     of_build = [
         replace(
@@ -230,7 +232,8 @@ def _stages(plan: Plan, result: Plan, builds: Sequence[Merged]) -> list[Stage]:
         listing = by_name[name_of(INGREDIENTS)]
         listed = [step for step in listing.steps if isinstance(step, Copy)]
         others = (name_of(again(STAGE)), *(step.from_ for step in listed))
-        varying = _varying(by_name, name_of(STAGE), others, build, values)
+        names = _varying(by_name, name_of(STAGE), others, build, values)
+        varying = {name: f"{name.removesuffix(cell.own)}-{build.tag}" for name in names}
         for name in varying:
             stage = _copy(by_name[name], varying, build)
             stage = replace(stage, comment="") if name in copies else stage
@@ -244,6 +247,8 @@ def _stages(plan: Plan, result: Plan, builds: Sequence[Merged]) -> list[Stage]:
         more = [replace(step, from_=varying[step.from_]) for step in listed if step.from_ in varying]
         for name in {name_of(INGREDIENTS, item) for item in result.cells}:
             lists[name] = [*lists.get(name, ()), *more]
+    # What else needs a toolkit, such as its stub of the driver, takes that of the last build.
+    last = {name: found[-1].name for name, found in copies.items()}
     stages: list[Stage] = []
     for stage in plan.stages:
         if stage.name in copies:
@@ -252,15 +257,26 @@ def _stages(plan: Plan, result: Plan, builds: Sequence[Merged]) -> list[Stage]:
             rest = (step for step in stage.steps if not (isinstance(step, Copy) and step.from_ in copies))
             stages.append(replace(stage, steps=(*rest, *lists[stage.name])))
         else:
-            stages.append(stage)
+            stages.append(replace(stage, steps=tuple(_with_sources(step, last) for step in stage.steps)))
     return stages
+
+
+def _with_sources(step: Step, names: Mapping[str, str]) -> Step:
+    """Return a step that mounts and copies from stages of other names."""
+    if isinstance(step, Copy):
+        return replace(step, from_=names.get(step.from_, step.from_))
+    if isinstance(step, Run):
+        return replace(
+            step, mounts=tuple(replace(item, from_=names.get(item.from_, item.from_)) for item in step.mounts)
+        )
+    return step
 
 
 def _varying(
     by_name: Mapping[str, Stage], native: str, others: Iterable[str], build: Merged, values: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the stages that a build has for itself, with their new names: ``native``, and those of ``others`` and below all of
-    them that depend on its values or on such a stage.
+) -> list[str]:
+    """Return the stages that a build has for itself: ``native``, and those of ``others`` and below all of them that depend on its
+    values or on such a stage.
     """
     known: dict[str, bool] = {}
 
@@ -279,7 +295,7 @@ def _varying(
 
     for name in (native, *others):
         varies(name)
-    return {name: f"{name}-{build.tag}" for name, found in known.items() if found}
+    return [name for name, found in known.items() if found]
 
 
 def _copy(stage: Stage, names: Mapping[str, str], build: Merged) -> Stage:
@@ -291,27 +307,19 @@ def _copy(stage: Stage, names: Mapping[str, str], build: Merged) -> Stage:
         )
         return tuple(parts)
 
+    def command(item: Command | Script) -> Command | Script:
+        # The list of what an image has bears its name.
+        if isinstance(item, Script) and below in names:
+            return Script(item.text.replace(f" image {below} ", f" image {names[below]} "))
+        return item
+
     def of(step: Step) -> Step:
-        match step:
-            case Arg(argument, default):
-                return Arg(argument, fixed(default))
-            case Copy():
-                return replace(step, from_=names.get(step.from_, step.from_))
-            case Run(commands, mounts, resolves=resolves):
-                return replace(
-                    step,
-                    # The list of what an image has bears its name.
-                    commands=tuple(
-                        Script(item.text.replace(f" image {below} ", f" image {names[below]} "))
-                        if isinstance(item, Script) and below in names
-                        else item
-                        for item in commands
-                    ),
-                    mounts=tuple(replace(mount, from_=names.get(mount.from_, mount.from_)) for mount in mounts),
-                    resolves=resolves and replace(resolves, words=tuple(map(fixed, resolves.words))),
-                )
-            case _:
-                return step
+        if isinstance(step, Arg):
+            return Arg(step.name, fixed(step.default))
+        if isinstance(step, Run):
+            resolves = step.resolves and replace(step.resolves, words=tuple(map(fixed, step.resolves.words)))
+            step = replace(step, commands=tuple(map(command, step.commands)), resolves=resolves)
+        return _with_sources(step, names)
 
     below = "".join(part for part in fixed(stage.base) if isinstance(part, str))
     is_fixed = all(isinstance(part, str) for part in fixed(stage.base))
@@ -323,20 +331,31 @@ def _copy(stage: Stage, names: Mapping[str, str], build: Merged) -> Stage:
 
 
 def _reached(plan: Plan, stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that the targets of a plan need, for any values of its arguments."""
+    """Return the stages that the targets of a plan need, for any values of its arguments, each after those that it uses."""
     by_name = {stage.name: stage for stage in stages}
-    todo = [target.stage for target in plan.targets()] + [f"{INGREDIENTS}{cell.own}" for cell in plan.cells]
+
+    def below(stage: Stage) -> Iterator[str]:
+        yield from stage.dependencies({})
+        # ``FROM python-${PYTHON_VERSION}`` chooses one of several.
+        if isinstance(stage.base[0], str) and stage.base[1:]:
+            yield from (name for name in by_name if name.startswith(stage.base[0]))
+
     reached: set[str] = set()
+    todo = [target.stage for target in plan.targets()] + [f"{INGREDIENTS}{cell.own}" for cell in plan.cells]
     while todo:
         name = todo.pop()
-        if name in reached or name not in by_name:
-            continue
-        reached.add(name)
-        stage = by_name[name]
-        if all(isinstance(part, str) for part in stage.base):
-            todo += stage.dependencies({})
-        else:
-            prefix = stage.base[0] if isinstance(stage.base[0], str) else ""
-            todo += [other for other in by_name if other.startswith(prefix)] if prefix else []
-            todo += stage.dependencies({})
-    return tuple(stage for stage in stages if stage.name in reached)
+        if name in by_name and name not in reached:
+            reached.add(name)
+            todo += below(by_name[name])
+    ordered: dict[str, Stage] = {}
+
+    def add(stage: Stage) -> None:
+        for name in below(stage):
+            if name in reached and name not in ordered:
+                add(by_name[name])
+        ordered.setdefault(stage.name, stage)
+
+    for stage in stages:
+        if stage.name in reached:
+            add(stage)
+    return tuple(ordered.values())

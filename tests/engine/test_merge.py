@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -70,10 +73,80 @@ setup(distclass=Binary)
 }
 
 
+CUDA = """\
+name = "many"
+[variables]
+CUDA_ARCHS = "80-real;90-real"
+[matrix]
+python = ["3.11"]
+cuda = ["12.4.1", "13.0.3"]
+[[matrix.overrides]]
+where = { cuda = "12.*" }
+variables = { CUDA_ARCHS = "70-real;80-real" }
+builder = { toolkit = "debian" }
+[builder]
+toolkit = "wheels"
+[native]
+command = "sh build.sh"
+into = "src/many/cu${CUDA_MAJOR}"
+merge = ["cuda"]
+environment = { CUDAARCHS = "${CUDA_ARCHS}" }
+[wheel]
+repair = { exclude = ["libcudart.so.*"] }
+[test]
+requirements = ["nvidia-cuda-runtime-cu12==12.4.*", "nvidia-cuda-runtime==13.0.*"]
+"""
+
+CUDA_FILES = {
+    "build.sh": """\
+set -eu
+flags=$(echo "$CUDAARCHS" | sed -E 's/([0-9]+)-real;?/ -gencode arch=compute_\\1,code=sm_\\1/g')
+nvcc -shared -Xcompiler -fPIC -cudart shared $flags many.cu -o /native/libmany.so
+""",
+    "many.cu": """\
+#include <cuda_runtime.h>
+__global__ void add(int *value) { ++*value; }
+extern "C" int answer() { int *value; cudaMalloc(&value, 4); add<<<1, 1>>>(value); return cudaDeviceSynchronize(); }
+""",
+    "src/many/__init__.py": "",
+    "bakery.toml": CUDA,
+}
+
+
+def write_all(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.proof
+def test_nvcc_of_two_cuda_releases(tmp_path: Path) -> None:
+    """Debian's nvcc 12.4 and that of NVIDIA's wheels; both results load with the runtime of their own release."""
+    write_all(tmp_path, FILES | CUDA_FILES)
+    (wheel,) = bakery(tmp_path, "full").wheels
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "unpacked")
+        assert {name for name in archive.namelist() if name.endswith(".so")} == {
+            "many/cu12/libmany.so",
+            "many/cu13/libmany.so",
+        }
+    assert bakery(tmp_path, "verify", "dist").code == 0
+    # Exchanged folders are refused, each for its own release and GPUs.
+    package = tmp_path / "unpacked" / "many"
+    (package / "cu12").rename(package / "other")
+    (package / "cu13").rename(package / "cu12")
+    (package / "other").rename(package / "cu13")
+    (tmp_path / "swapped").mkdir()
+    pack = [sys.executable, "-m", "wheel", "pack", "unpacked", "--dest-dir", "swapped"]
+    subprocess.run(pack, cwd=tmp_path, check=True, capture_output=True)
+    said = bakery(tmp_path, "verify", "swapped", code=8).err
+    assert "has no device code for sm_70; there is sm_80, sm_90 (many/cu12)" in said
+    assert "needs libcudart.so.13, which is CUDA 13's; expected CUDA 12.4.1 (many/cu12/libmany.so)" in said
+    assert "needs libcudart.so.12, which is CUDA 12's; expected CUDA 13.0.3 (many/cu13/libmany.so)" in said
+
+
 def test_both_results_in_each_wheel(tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_all(tmp_path, FILES)
     done = bakery(tmp_path, "full")
     assert {wheel.name.split("-")[2] for wheel in done.wheels} == {"cp311", "cp313"}
     for wheel in done.wheels:
