@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import typer
@@ -81,3 +82,18 @@ def progress_display(mode: str = "auto") -> Listener:
     from bakery.runs.display import choose
 
     return choose(mode, out if mode == "rawjson" else err, os.environ)
+
+
+def has_step_summary() -> bool:
+    """Whether this is a job of GitHub Actions, which shows a summary on the page of the run."""
+    return bool(os.environ.get("GITHUB_STEP_SUMMARY"))
+
+
+def write_step_summary(text: str) -> None:
+    """Append Markdown to the summary of the job; what cannot be written is said, and is no error."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY", "")
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        say(f"cannot write the step summary {path}: {error.strerror}")

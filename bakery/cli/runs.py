@@ -9,7 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.cli.console import echo, echo_json, echo_text, err, progress_display, say, show
+from bakery.cli.console import (
+    echo,
+    echo_json,
+    echo_text,
+    err,
+    has_step_summary,
+    progress_display,
+    say,
+    show,
+    write_step_summary,
+)
 from bakery.core.errors import BakeryError, EngineError, InterruptedBake, UsageError
 
 if TYPE_CHECKING:
@@ -124,7 +134,10 @@ def run(
         _print_report(report, progress, as_json=as_json)
         if report.stopped or (report.failures and not options.keep_going):
             break
-    _write_step_summary(reports)
+    if has_step_summary():
+        from bakery.cli.tables.run import markdown
+
+        write_step_summary(markdown(reports))
     if as_json:
         print_json(reports)
     if not any(report.targets for report in reports):
@@ -248,17 +261,3 @@ def _up_to_date(report: RunReport) -> str:
     cells, wheels = len(report.cells), len(report.wheels)
     what = f"{cells} cells are up to date" if cells > 1 else "the cell is up to date"
     return f"{what}, {wheels} wheel{'s' if wheels > 1 else ''} in {report.output}" if wheels else what
-
-
-def _write_step_summary(reports: Sequence[RunReport]) -> None:
-    """Append to the summary that GitHub Actions shows for a job, if the variable is set."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
-        return
-    from bakery.cli.tables.run import markdown
-
-    try:
-        with Path(path).open("a", encoding="utf-8", errors="replace") as file:
-            file.write(markdown(reports) + "\n")
-    except OSError as error:
-        say(f"cannot write the step summary {path}: {error.strerror}")

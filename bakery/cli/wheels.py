@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, echo_json, out, progress_display, say
+from bakery.cli.console import echo, echo_json, has_step_summary, out, progress_display, say, write_step_summary
 from bakery.cli.failures import leave
 from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
 from bakery.core.text import count
@@ -94,14 +94,15 @@ def verify(
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
     release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag, baseline=before)
-    echo(f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned")
-    for project in release.projects:
-        echo(total(project))
-    for line in release.growth:
-        echo(line)
+    lines = [f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned"]
+    lines += [*map(total, release.projects), *release.growth]
     if baseline is not None:
-        echo(f"{len(release.growth)} of {release.wheels} wheels compared with the release before")
-    elif any(plan.max_growth is not None for plan in selected):
+        lines.append(f"{len(release.growth)} of {release.wheels} wheels compared with the release before")
+    for line in lines:
+        echo(line)
+    if has_step_summary():
+        write_step_summary("\n".join(f"- {line}" for line in lines))
+    if baseline is None and any(plan.max_growth is not None for plan in selected):
         say("note: wheel.max-growth is not checked: --baseline names the wheels of the release before")
 
 
