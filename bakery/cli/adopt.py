@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -14,9 +16,11 @@ from bakery.cli import options
 from bakery.cli.console import echo, echo_json, out
 from bakery.cli.failures import leave
 from bakery.core.errors import DifferentError, UsageError
-from bakery.core.text import count
+from bakery.core.text import count, size_text
 
 if TYPE_CHECKING:
+    from bakery.engine.package_index import Link
+    from bakery.release.adopt import Comparison
     from wheel_audit.compare import Change
 
 
@@ -55,7 +59,7 @@ def adopt(
     from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.engine.package_index import Index, configured, download, links_of
     from bakery.recipe.files import find_table
-    from bakery.release.adopt import by_content, by_name, release_on
+    from bakery.release.adopt import by_content, by_plan, release_on
     from bakery.release.coverage import project_of
 
     if index and not index.startswith(("http://", "https://")):
@@ -69,7 +73,9 @@ def adopt(
         raise UsageError(f"no wheels in {check}", hint="build some with `wheel-bakery wheel`")
     os.chdir(folder)
     if not find_table(Path.cwd(), Path.cwd()):
-        init(Path(), pyproject=False, base=None, yes=True, print_=False)
+        # The only output in JSON is the comparison.
+        with redirect_stdout(sys.stderr) if json else nullcontext():
+            init(Path(), pyproject=False, base=None, yes=True, print_=False)
     bundle, source = str(find_ca_bundle(ca_bundle, os.environ) or ""), Index(index, {}) if index else configured()
     (root, plan), *more = plans(recipe, None)
     if more:
@@ -77,28 +83,31 @@ def adopt(
     name = project or project_of(plan, root)
     published = release_on(links_of(source, name, ca_bundle=bundle), name, wanted)
     title = f"{name} {published.version}"
-    if not check:
-        _print_planned(title, list(by_name(plan, published)), json=json)
     with tempfile.TemporaryDirectory(prefix="adopt-") as scratch:
-        results = by_content(
-            published, files, Path(scratch), lambda link, path: download(source, name, link, path, ca_bundle=bundle)
-        )
-        _print_built(title, results, json=json)
+
+        def get(link: Link, path: Path) -> None:
+            download(source, name, link, path, ca_bundle=bundle)
+
+        if not check:
+            _print_planned(title, by_plan(plan, root, published, Path(scratch), get), json=json)
+        _print_built(title, by_content(published, files, Path(scratch), get), json=json)
 
 
-def _print_planned(title: str, lines: list[str], *, json: bool) -> NoReturn:
+def _print_planned(title: str, found: Comparison, *, json: bool) -> NoReturn:
     """Print the differences of the plan, and exit."""
+    from dataclasses import asdict
+
     if json:
-        echo_json({"release": title, "differences": lines})
+        echo_json({"release": title, **asdict(found)})
     else:
-        found = count(len(lines), "difference") if lines else "as planned"
-        echo(f"{title}: {found}, by the names of its files")
-        for line in lines:
+        differences = count(len(found.differences), "difference") if found.differences else "as planned"
+        echo(f"{title}: {differences}; {count(found.wheels, 'wheel')} read, {size_text(found.bytes)}")
+        for line in found.differences:
             echo(f"  {line}")
-        echo(
-            "not compared: Requires-Dist, glibc, and what is in the wheels; `adopt --check dist/` does it with built wheels"
-        )
-    leave(DifferentError.exit_code if lines else 0)
+        echo("not compared:")
+        for line in found.unknown:
+            echo(f"  {line}")
+    leave(DifferentError.exit_code if found.differences else 0)
 
 
 def _print_built(title: str, results: Iterable[tuple[str, tuple[Change, ...]]], *, json: bool) -> NoReturn:

@@ -58,16 +58,23 @@ def project_of(plan: Plan, root: Path) -> str:
     """Return the distribution that a plan builds. Raises UsageError if only the built wheel has its name."""
     if plan.audit.name:
         return plan.audit.name
-    try:
-        project = read(root / plan.cibuildwheel.package / plan.facts.subdirectory / PYPROJECT, PYPROJECT, root).data[
-            "project"
-        ]
-        return canonicalize_name(str(project["name"]))  # type: ignore[index]
-    except (RecipeError, KeyError, TypeError):
+    name = project_table(plan, root).get("name")
+    if not isinstance(name, str):
         raise UsageError(
             f"recipe {plan.recipe}: pyproject.toml does not name the project",
             hint="name it: --project NAME",
-        ) from None
+        )
+    return canonicalize_name(name)
+
+
+def project_table(plan: Plan, root: Path) -> Mapping[str, object]:
+    """Return [project] of the pyproject.toml of a plan's source; empty if there is none."""
+    file = root / plan.cibuildwheel.package / plan.facts.subdirectory / PYPROJECT
+    try:
+        table = read(file, PYPROJECT, root).data.get("project")
+    except RecipeError:
+        return {}
+    return table if isinstance(table, dict) else {}
 
 
 def coverage(

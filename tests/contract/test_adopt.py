@@ -64,15 +64,17 @@ def test_the_plan_and_ten_planted_differences(server: type[Plain], project: Path
             json.loads(run(project, f"{url}/simple/", "--json", *more).stdout) for more in ((), ("--check", "old"))
         ]
         absent = run(project, f"{url}/simple/", "--release", "2.0")
-    assert (planned.returncode, planned.stdout.splitlines()[:4]) == (
-        13,
-        [
-            "demo 1.0: 3 differences, by the names of its files",
-            "  planned, not published: cp313 for linux/amd64",
-            "  published, not planned: demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
-            f"  published, not planned: demo-1.0-{OLD_TAG.replace('311', '312')}.whl",
-        ],
-    )
+    lines = planned.stdout.splitlines()
+    assert planned.returncode == 13, planned.stderr
+    for line in (
+        "  planned, not published, for linux/amd64: cp313",
+        "  published, not planned, for musllinux_1_2_x86_64: cp311-cp311",
+        "  published, not planned, for manylinux_2_28_x86_64: cp312-cp312",
+        "  Requires-Python is >=3.9; pyproject.toml has none (all wheels)",
+        "  requires numpy; neither pyproject.toml nor wheel.requires does (all wheels)",
+        "  has device code for sm_80; the recipe compiles no CUDA (all wheels)",
+    ):
+        assert line in lines, (line, planned.stdout)
     assert built.returncode == 13, built.stderr
     shown = [" ".join(line.split()) for line in built.stdout.splitlines()]
     for line in (
@@ -85,7 +87,10 @@ def test_the_plan_and_ten_planted_differences(server: type[Plain], project: Path
     assert any(text.startswith("object demo/more.so: + ") for text in shown)
     assert any(text.startswith("size ") for text in shown)
     assert (same.returncode, same.stdout.count("nothing changed")) == (0, 3)
-    assert (len(as_json[0]["differences"]), list(as_json[1]["wheels"].values())) == (3, [[], [], []])
+    assert (as_json[0]["differences"], list(as_json[1]["wheels"].values())) == (
+        [line[2:] for line in lines[1 : lines.index("not compared:")]],
+        [[], [], []],
+    )
     assert (absent.returncode, "no wheel of demo 2.0" in absent.stderr) == (9, True)
 
 
@@ -96,3 +101,99 @@ def test_a_wheel_with_another_hash_is_refused(project: Path) -> None:
     with served(project / "site", Plain) as (url, _):
         done = run(project, f"{url}/simple/", "--check", "old")
     assert (done.returncode, "its page says" in done.stderr, "Traceback" in done.stderr) == (9, True, False)
+
+
+DECLARED = """name = "demo"
+[matrix]
+python = ["3.11", "3.12"]
+cuda = ["13.0.3"]
+[builder]
+base = "manylinux_2_28"
+toolkit = "wheels"
+environment = { CUDAARCHS = "80-real;90-real" }
+[wheel]
+requires = ["torch==2.11.*"]
+repair = { exclude = ["libcudart.so.*"] }
+"""
+PROJECT = """[project]
+name = "demo"
+version = "1.0"
+requires-python = ">=3.10"
+dependencies = ["numpy>=2", "packaging", "nvidia-cuda-runtime"]
+[project.optional-dependencies]
+fast = ["numba>=0.60; python_version < '3.14'"]
+"""
+
+
+def test_ten_differences_to_the_plan_are_planted_in_a_release(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "bakery.toml").write_text(DECLARED)
+    head = "Metadata-Version: 2.1\nName: Demo\nVersion: 1.0\nProvides-Extra: fast\n"
+    right = (
+        "Requires-Python: >=3.10\nRequires-Dist: numpy >= 2\nRequires-Dist: nvidia-cuda-runtime\nRequires-Dist: packaging\nRequires-Dist: torch==2.11.*\n"
+        "Requires-Dist: numba>=0.60; python_version < '3.14' and extra == 'fast'\n"
+    )
+    wrong = "Requires-Python: >=3.9\nRequires-Dist: numpy>=1\nRequires-Dist: torch==2.10.*\n"
+    sections = {".nv_fatbin": for_archs("sm_80", "sm_90")}
+    good = shared_object(needed=("libc.so.6", "libcudart.so.13"), sections=sections)
+    bad = shared_object(
+        needed=("libc.so.6", "libodd.so.1", "libcudart.so.12"), sections={".nv_fatbin": for_archs("sm_75", "sm_80")}
+    )
+    places = {python: f"demo/_core.cpython-{python}-x86_64-linux-gnu.so" for python in ("311", "312", "310")}
+    tag = "cp{0}-cp{0}-{1}_x86_64"
+    same, different = tmp_path / "same", tmp_path / "different"
+    same.mkdir()
+    different.mkdir()
+    old = [
+        write_wheel(same, tag.format(python, "manylinux_2_28"), {places[python]: good}, metadata=head + right)
+        for python in ("311", "312")
+    ]
+    runtime = {"demo.libs/libcudart-0a1b2c3d.so.13": shared_object(soname="libcudart-0a1b2c3d.so.13")}
+    new = [
+        write_wheel(
+            different, tag.format("311", "manylinux_2_17"), {places["311"]: bad, **runtime}, metadata=head + wrong
+        ),
+        write_wheel(different, tag.format("310", "manylinux_2_28"), {places["310"]: good}, metadata=head + right),
+    ]
+    extend(tmp_path / "site-same", [NewWheel(path, NOW) for path in old], NOW)
+    extend(tmp_path / "site-different", [NewWheel(path, NOW) for path in new], NOW)
+    with served(tmp_path / "site-same", Plain) as (url, _):
+        as_planned = run(tmp_path, f"{url}/simple/")
+    with served(tmp_path / "site-different", Plain) as (url, _):
+        planted = run(tmp_path, f"{url}/simple/")
+    # All but the tool that made the device code of these tests.
+    told = as_planned.stdout.splitlines()
+    assert told[0].startswith("demo 1.0: 1 difference; 2 wheels read"), as_planned.stdout
+    assert "it has a tool of CUDA 12.8, which is CUDA 12's" in told[1], as_planned.stdout
+    assert planted.returncode == 13, planted.stderr
+    for text in (
+        "planned, not published, for linux/amd64: cp312",
+        "published, not planned, for manylinux_2_28_x86_64: cp310-cp310",
+        "is tagged manylinux_2_17_x86_64; the base has glibc 2.28: a new wheel may need glibc 2.28",
+        "Requires-Python is >=3.9; pyproject.toml has >=3.10",
+        "requires numpy>=1; neither pyproject.toml nor wheel.requires does",
+        "does not require packaging; pyproject.toml does",
+        "does not require numba>=0.60; python_version < '3.14' (extra fast); pyproject.toml does",
+        "requires torch==2.10.*, which refuses torch==2.11.*",
+        "has no device code for sm_90",
+        "has device code for sm_75",
+        "needs libcudart.so.12, which is CUDA 12's",
+        "needs libodd.so.1, which",
+        "contains libcudart.so.13",
+    ):
+        assert text in planted.stdout, (text, planted.stdout)
+
+
+def test_without_a_recipe_init_writes_it_first(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "__init__.py").write_text("")
+    (tmp_path / "dist").mkdir()
+    wheel = write_wheel(tmp_path / "dist", "cp39-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()})
+    extend(tmp_path / "site", [NewWheel(wheel, NOW)], NOW)
+    with served(tmp_path / "site", Plain) as (url, _):
+        done = run(tmp_path, f"{url}/simple/", "--json")
+    assert done.returncode == 13, done.stderr
+    assert (tmp_path / "bakery.toml").is_file()
+    told = json.loads(done.stdout)
+    assert any("is for the stable ABI (cp39-abi3)" in line for line in told["differences"]), told
