@@ -30,6 +30,7 @@ _ERRORS = tuple(
         r"(\S*(gcc|g\+\+|clang|clang\+\+|cc1|cc1plus|nvcc|ptxas|cicc|ld|collect2)\s*:?) (fatal +)?(error|fatal)\s*:",
         r".*\bundefined reference to ",
         r"(\S*[/-])?ld(\.\w+)?: (?!warning)\S",
+        r"ninja: (error|fatal): ",
         r"CMake Error\b",
         r"\S*meson\.build:\d+:\d+: ERROR: ",
         # rustc and cargo; the file follows.
@@ -47,6 +48,7 @@ _ERRORS = tuple(
 
 _WEAK = re.compile(
     r"make(\[\d+\])?: \*\*\* |\S*collect2|error: linking with|ERROR: |💥 |(\w+\.)*(CalledProcess|Compile|Link)Error: "
+    r"|RuntimeError: Error compiling objects for extension"
 )
 """Messages that follow those of another tool: shown if there are no others."""
 

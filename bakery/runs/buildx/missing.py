@@ -29,6 +29,9 @@ _SYSTEMS = {
 """Package manager → distributions, as images name them."""
 
 
+_KEYS = ("header", "name", "module", "component", "version")
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """An entry of ``missing.toml``."""
@@ -38,7 +41,6 @@ class Message:
     header: str = ""
     name: str = ""
     module: str = ""
-    component: str = ""
     version: str = ""
     known: bool = False
     advice: str = ""
@@ -49,20 +51,29 @@ class Message:
         match = next((match for text in self.patterns if (match := re.search(text, line, re.IGNORECASE))), None)
         if match is None:
             return None
-        keys = {key: getattr(self, key) for key in ("header", "name", "module", "component", "version")}
-        return {key: match.groupdict().get(key) or text for key, text in keys.items()}
+        groups = match.groupdict()
+        if piece := groups.pop("component", None):
+            component = _component(piece)
+            return {**dict.fromkeys(_KEYS, ""), "name": piece, "component": component} if component else None
+        return {key: groups.get(key) or getattr(self, key, "") for key in _KEYS}
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
     missing: tuple[Message, ...]
     distributions: Mapping[str, str]
+    components: Mapping[str, str]
 
 
 @cache
 def _file() -> _File:
     table = tomllib.loads((files(__package__) / "missing.toml").read_text(encoding="utf-8"))
     return TypeAdapter(_File).validate_python(table)
+
+
+def _component(piece: str) -> str:
+    """Return the component of CUDA with a header, a library or a CMake target; empty if there is none."""
+    return next((name for name, text in _file().components.items() if re.fullmatch(text, piece)), "")
 
 
 def messages() -> tuple[Message, ...]:

@@ -1,8 +1,8 @@
-"""Build a stub of the CUDA driver library from ``cuda.h``.
+"""Build a stub of the CUDA driver library from the headers that declare its functions.
 
 Extensions that call the driver link against ``libcuda.so``, which is part of the driver and on no build machine. No
 wheel of NVIDIA's contains the stub of the full toolkit, and some images have it where no build system looks. The stub
-must define every function of the header: with an empty one, the linker drops ``libcuda.so.1`` from the needed
+must define every function of the headers: with an empty one, the linker drops ``libcuda.so.1`` from the needed
 libraries, and the module fails when it is loaded.
 """
 
@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 
 SONAME = "libcuda.so.1"
+
+ALWAYS = ("cuProfilerInitialize", "cuProfilerStart", "cuProfilerStop")
+"""Functions of ``cudaProfiler.h``, which a component brings after the stub was made, or the project itself. CUDA 13 has
+no ``cuProfilerInitialize``; a function that no header declares is never called."""
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DECLARATION = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
@@ -42,11 +46,13 @@ def source(names: list[str]) -> str:
     return "".join(f"void {name}(void) {{}}\n" for name in names)
 
 
-def build(header: Path, folder: Path, compiler: str) -> int:
-    """Compile the stub for ``header`` into ``folder``; return how many functions it defines."""
-    names = symbols(header.read_text(encoding="utf-8", errors="replace"))
-    if not names:
-        raise SystemExit(f"libcuda_stub: no function declarations in {header}")
+def build(include: Path, folder: Path, compiler: str) -> int:
+    """Compile the stub for the headers of a folder into ``folder``; return how many functions it defines."""
+    # cudaGL.h, cudaEGL.h and others stand beside cuda.h; each also renames functions of its own.
+    headers = {path: path.read_text(encoding="utf-8", errors="replace") for path in sorted(include.glob("cuda*.h"))}
+    if not symbols(headers.get(include / "cuda.h", "")):
+        raise SystemExit(f"libcuda_stub: no function declarations in {include / 'cuda.h'}")
+    names = sorted({*ALWAYS, *(name for text in headers.values() for name in symbols(text))})
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libcuda.so"
     for old in (library, folder / SONAME):
@@ -64,7 +70,7 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2:
         raise SystemExit("usage: libcuda_stub.py TREE COMPILER")
     tree = Path(arguments[0])
-    count = build(tree / "include/cuda.h", tree / "lib64/stubs", arguments[1])
+    count = build(tree / "include", tree / "lib64/stubs", arguments[1])
     print(f"{SONAME}: a stub with {count} functions")
 
 

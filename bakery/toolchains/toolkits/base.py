@@ -170,6 +170,7 @@ def environment(compiler: str) -> tuple[tuple[str, Value], ...]:
         ("CUDA_PATH", literal(HOME)),
         ("CUDAToolkit_ROOT", literal(HOME)),
         ("CUDACXX", literal(f"{HOME}/bin/{compiler}")),
+        ("CPATH", literal(f"{HOME}/include")),
         ("LIBRARY_PATH", literal(f"{HOME}/lib64:{STUBS}")),
         ("PATH", (f"{HOME}/bin:", Ref("PATH"))),
     )

@@ -10,7 +10,8 @@ import pytest
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.runs.buildx.failures import hint
-from bakery.runs.buildx.missing import Recipe, messages, of_cell
+from bakery.runs.buildx.missing import Recipe, _file, messages, of_cell
+from bakery.toolchains.components import known
 
 COMPILE = "[compile 1/1] RUN python -m build"
 APT = Recipe("apt", name="demo")
@@ -28,6 +29,50 @@ PRINTED = [
     ("a.c:1:10: fatal error: Python.h: No such file or directory", "headers of this Python"),
     ("a.cu:1:10: fatal error: cuda_runtime.h: No such file or directory", CUDA),
     ("a.cu:1:10: fatal error: cublas_v2.h: No such file or directory", 'builder.components = ["cublas"]'),
+    *(
+        (f"a.cu:1:10: fatal error: {header}: No such file or directory", f'builder.components = ["{component}"]')
+        for header, component in {
+            "cudaProfiler.h": "profiler",
+            "cuda_profiler_api.h": "profiler",
+            "nvtx3/nvtx3.hpp": "nvtx",
+            "nvToolsExt.h": "nvtx",
+            "cupti.h": "cupti",
+            "nvml.h": "nvml",
+            "nppi_color_conversion.h": "npp",
+            "nvjpeg.h": "nvjpeg",
+            "nvJitLink.h": "nvjitlink",
+            "nvFatbin.h": "nvfatbin",
+            "nvshmemx.h": "nvshmem",
+            "cusparseLt.h": "cusparselt",
+            "cusparse.h": "cusparse",
+            "curand_kernel.h": "curand",
+            "cufftXt.h": "cufft",
+            "cufile.h": "cufile",
+            "cudnn_frontend_version.h": "cudnn",
+            "cusolverDn.h": "cusolver",
+            "nccl.h": "nccl",
+            "nvrtc.h": "nvrtc",
+        }.items()
+    ),
+    ("/usr/bin/ld: cannot find -lcurand: No such file or directory", 'builder.components = ["curand"]'),
+    ("ld.lld: error: unable to find library -lcublasLt", 'builder.components = ["cublas"]'),
+    ("mold: fatal: library not found: nvJitLink", 'builder.components = ["nvjitlink"]'),
+    ("    CUDA::cublas", 'cublas not found: builder.toolkit = "cuda", builder.components = ["cublas"]'),
+    ('  Target "e" links to target "CUDA::nppc" but the target was not found', 'builder.components = ["npp"]'),
+    # Sources: ninja 1.11, gcc, clang, Cython, CMake.
+    *(
+        (line, "a source file of the build is not there")
+        for line in (
+            "ninja: error: '/src/csrc/a.cpp', needed by '/src/build/a.o', missing and no known rule to make it",
+            "cc1plus: fatal error: csrc/a.cpp: No such file or directory",
+            "clang: error: no such file or directory: 'csrc/a.cu'",
+            "ValueError: 'demo/a.pyx' doesn't match any files",
+            "  Cannot find source file:",
+        )
+    ),
+    ("ninja: error: build.ninja:27: multiple rules generate /src/a.o [-w dupbuild=err]", "a.cpp and a.cu: rename"),
+    ("ImportError: libcurand.so.10: cannot open shared object file: No such file or directory", "repair.exclude"),
+    ("OSError: libnvrtc-builtins.so.13.0: cannot open shared object file: No such file", "wheel.requires"),
     ("a.cpp:1:10: fatal error: torch/extension.h: No such file or directory", 'builder.framework = "torch"'),
     # Headers of the compiler itself.
     *(
@@ -137,10 +182,16 @@ def test_every_message_is_tested() -> None:
         "FileNotFoundError: [Errno 2] No such file or directory: 'README.md'",
         "checking for zlib.h... not found",
         "ModuleNotFoundError: No module named 'demo._core'",
+        "    CUDA::cudart",
+        "  CUDA::cublas_static",
     ],
 )
 def test_what_stops_no_build(line: str) -> None:
     assert hint([line], COMPILE, APT) == ""
+
+
+def test_every_component_has_its_files() -> None:
+    assert set(_file().components) == set(known())
 
 
 def test_the_last_message_counts() -> None:

@@ -63,6 +63,16 @@ def test_without_a_message_the_end_is_shown() -> None:
     assert excerpt([], 3) == ()
 
 
+def test_the_cause_of_ninja_is_shown_and_not_that_of_torch() -> None:
+    torch = "RuntimeError: Error compiling objects for extension"
+    ninja = "ninja: error: '/src/csrc/a.cpp', needed by '/src/a.o', missing and no known rule to make it"
+    frame = '  File "cpp_extension.py", line 2, in _run_ninja_build'
+    assert excerpt([ninja, "Traceback (most recent call last):", frame, torch], MOST) == (ninja,)
+    nvcc = 'k.cu(1): error: identifier "missing_thing" is undefined'
+    assert excerpt([nvcc, "ninja: build stopped: subcommand failed.", frame, torch], MOST) == (nvcc,)
+    assert excerpt([frame, torch], MOST) == (frame, torch)
+
+
 def test_a_file_whose_name_ends_like_a_linker_is_no_message() -> None:
     text = ["build.txt: maturin>=1.7,<2", "run.txt: none", "bakery: the project has no Cargo.lock"]
     assert excerpt(text, MOST) == tuple(text)

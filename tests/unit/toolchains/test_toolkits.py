@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import json
 import pkgutil
 import subprocess
@@ -264,8 +265,17 @@ def test_an_empty_header_is_refused(tmp_path: Path):
     header = tmp_path / "cuda.h"
     header.write_text("/* nothing */")
     with pytest.raises(SystemExit, match="no function declarations"):
-        libcuda_stub.build(header, tmp_path / "stubs", "cc")
+        libcuda_stub.build(tmp_path, tmp_path / "stubs", "cc")
     assert not (tmp_path / "stubs").exists()
+
+
+def test_the_stub_has_the_functions_of_all_headers_and_the_profiler(tmp_path: Path):
+    (tmp_path / "cuda.h").write_text(HEADER)
+    (tmp_path / "cudaGL.h").write_text("CUresult CUDAAPI cuGLInit(void);")
+    count = libcuda_stub.build(tmp_path, tmp_path / "stubs", "cc")
+    library = ctypes.CDLL(str(tmp_path / "stubs/libcuda.so.1"))
+    assert all(hasattr(library, name) for name in ("cuInit", "cuGLInit", "cuProfilerStart", "cuProfilerStop"))
+    assert count == len(libcuda_stub.symbols(HEADER)) + 1 + len(libcuda_stub.ALWAYS)
 
 
 def test_the_source_defines_each_name():

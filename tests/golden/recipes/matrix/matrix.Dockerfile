@@ -87,8 +87,8 @@ RUN --mount=from=tools,source=/cuda,target=/programs --mount=type=secret,id=ca-b
 FROM cuda-debian-requirements AS cuda-11-requirements
 FROM cuda-debian AS cuda-11
 ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/nvcc" \
-    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" CUDAHOSTCXX="/usr/local/cuda/host/g++" \
-    NVCC_CCBIN="/usr/local/cuda/host/g++" NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
+    CPATH="/usr/local/cuda/include" LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
+    CUDAHOSTCXX="/usr/local/cuda/host/g++" NVCC_CCBIN="/usr/local/cuda/host/g++" NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
     PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
 
 # CUDA 12: clang, with ptxas, libdevice, headers and runtime of NVIDIA's wheels.
@@ -116,7 +116,7 @@ RUN --mount=from=tools,source=/cuda,target=/programs \
     "$(/programs/find-python)" /programs/libcuda_stub.py /usr/local/cuda /usr/local/cuda/bin/clang++ && \
     echo /usr/local/cuda/lib64 > /etc/ld.so.conf.d/cuda.conf && ldconfig
 ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/clang++" \
-    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" PATH="/usr/local/cuda/bin:${PATH}" \
+    CPATH="/usr/local/cuda/include" LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" PATH="/usr/local/cuda/bin:${PATH}" \
     CMAKE_TOOLCHAIN_FILE="/usr/local/cuda/clang-cuda.cmake"
 
 # CUDA 13: nvcc, from NVIDIA's wheels.
@@ -142,8 +142,8 @@ RUN --mount=from=tools,source=/cuda,target=/programs --mount=type=secret,id=ca-b
         12.9:6:14 13.0:6:15 13.1:6:15 13.2:6:15 13.3:6:15 13.4:6:16 13.5:6:16 bullseye=9,10 bookworm=11,12 trixie=12,13,14 \
         forky=12,13,14,15,16
 ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/usr/local/cuda" CUDACXX="/usr/local/cuda/bin/nvcc" \
-    LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" CUDAHOSTCXX="/usr/local/cuda/host/g++" \
-    NVCC_CCBIN="/usr/local/cuda/host/g++" NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
+    CPATH="/usr/local/cuda/include" LIBRARY_PATH="/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs" \
+    CUDAHOSTCXX="/usr/local/cuda/host/g++" NVCC_CCBIN="/usr/local/cuda/host/g++" NVCC_PREPEND_FLAGS="-ccbin /usr/local/cuda/host/g++" \
     PATH="/usr/local/cuda/host:/usr/local/cuda/bin:${PATH}"
 
 # The toolkit that has this release.
