@@ -53,7 +53,7 @@ def init(
 
     is_asking = not yes and sys.stdin.isatty() and sys.stderr.isatty()
     tree = scan(folder)
-    target = find_target(tree, pyproject=pyproject)
+    target = find_target(tree, pyproject=pyproject, is_printed=print_)
     source = _source(tree, is_asking=is_asking)
 
     @cache

@@ -9,6 +9,7 @@ from bakery.init.project import Project
 from bakery.init.stable_abi import one_wheel
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
+from bakery.resolve.rules.case import ARCH_LISTS
 from bakery.toolchains import facts
 
 _PACKAGES = "builder.system-packages"
@@ -25,6 +26,11 @@ def set_builder(draft: Draft, project: Project, device: Device) -> None:
         draft.set("matrix.cuda", list(device.cuda), device.cuda_reason)
         draft.set("builder.toolkit", "cuda", str(device.cuda_place))
         _architectures(draft, project, device)
+        if device.framework == "torch":
+            draft.set("builder.job-memory", "4 GB", "guess: of one nvcc", optional=True)
+        # The option decides, and the backend of the project can be given it.
+        if (option := project.cmake.cuda_option) and project.metadata.backend.text == "scikit-build-core":
+            draft.extend("wheel.config-settings", {f"cmake.define.{option.text}": "ON"}, f"{option.place}: it is off")
     if device.components:
         places = ", ".join(str(place) for _, place in device.components[:2])
         draft.set("builder.components", [name for name, _ in device.components], places)
@@ -116,11 +122,29 @@ def _network(draft: Draft, project: Project) -> None:
 def _architectures(draft: Draft, project: Project, device: Device) -> None:
     """Set the GPUs to compile for."""
     carried = project.bake_file.axes.get("archs") if project.bake_file else None
+    setup, settings = project.metadata.setup, project.cibuildwheel.values if project.cibuildwheel else {}
     force = project.metadata.setup.strings.get("FORCE_CUDA")
-    if device.framework == "torch":
+    if any(key.endswith(ARCH_LISTS) for value, _ in settings.values() if isinstance(value, dict) for key in value):
+        # They are carried over, and a second list would be another one.
+        return
+    if device.framework == "torch" and force:
+        draft.extend("builder.environment", {"FORCE_CUDA": "1"}, f"{force}: compile without a GPU")
+    own = next(iter(setup.archs), "")
+    if own:
+        default = setup.archs[own].text
+        separator = next((char for char in ";, " if char in default), ";")
+        variable, value = own, separator.join(("8.0", "9.0") if "." in default else ("80", "90"))
+    elif device.framework == "torch" and setup.gencode:
+        draft.notes.append(
+            f"{setup.gencode} names GPUs in flags for nvcc, so torch ignores TORCH_CUDA_ARCH_LIST: the recipe has no "
+            "list, and the project decides which GPUs the wheel is for"
+        )
+        return
+    elif device.framework == "torch":
+        if not project.built.languages.get("cuda") and "CUDAExtension" not in setup.extensions:
+            # It calls CUDA's libraries, and has no code for GPUs of its own.
+            return
         variable, value = "TORCH_CUDA_ARCH_LIST", "8.0;9.0"
-        if force:
-            draft.extend("builder.environment", {"FORCE_CUDA": "1"}, f"{force}: compile without a GPU")
     elif project.cmake.file:
         variable, value = "CUDAARCHS", "80;90"
     else:
@@ -156,6 +180,8 @@ def set_wheel(draft: Draft, project: Project, device: Device) -> None:
         # The tag that meson-python writes has the Python that builds, not limited_api.
         lowest = min(served, key=_minor).rstrip("t") if shared is project.meson.abi3 else shared.text
         draft.set("wheel.abi3", lowest, str(shared.place))
+    if device.framework == "torch" and (abi := project.metadata.setup.torch_abi):
+        draft.set("wheel.torch-abi", abi.text, str(abi.place))
     excluded = ["libtorch*.so", "libc10*.so"] if device.framework == "torch" else []
     if device.cuda:
         excluded += ["libcudart.so.*", "libcuda.so.*", *(f"lib{name}*.so.*" for name, _ in device.components)]

@@ -19,6 +19,7 @@ LONGEST_SPECIFIER = 500
 """Characters of a version specifier that is read."""
 
 _MOST_SPECIFIERS = 100
+_LIBRARIES = ("cuda", "cudart", "cudart_static", "cublas", "cudnn", "cufft", "curand", "cusolver", "cusparse", "nvrtc")
 
 Choose = Callable[[str, Sequence[str]], str]
 """Asks which of some values is meant; where nobody can be asked, it returns the first."""
@@ -53,7 +54,11 @@ class Device:
 
 def find_device(project: Project, choose: Choose) -> Device:
     """Return the framework and the CUDA that a project is built with."""
-    cuda_place = project.metadata.setup.extensions.get("CUDAExtension") or project.language("cuda")
+    if _is_compiled_later(project):
+        return Device()
+    cuda_place = (
+        project.metadata.setup.extensions.get("CUDAExtension") or project.language("cuda") or _cuda_use(project)
+    )
     uses = {"torch": _torch_place(project), "jax": project.built.includes("xla/ffi/")}
     places = {name: place for name, place in uses.items() if place}
     framework = next(iter(places), "")
@@ -79,6 +84,24 @@ def find_device(project: Project, choose: Choose) -> Device:
     )
 
 
+def _is_compiled_later(project: Project) -> bool:
+    """Whether no build compiles the project's CUDA files: a package that compiles them when it runs has them as data."""
+    setup, built = project.metadata.setup, project.built
+    by_files = project.cmake.file or project.meson.file or project.cargo or built.languages.get("cython")
+    return bool(built.languages.get("cuda") and not setup.extensions and not by_files)
+
+
+def _cuda_use(project: Project) -> Place | None:
+    """Return what shows that extensions of setup.py without CUDA files use CUDA's libraries."""
+    setup = project.metadata.setup
+    linked = next((fact.place for fact in setup.libraries if fact.text in _LIBRARIES), None)
+    absent = project.sources.absent
+    # A header may be optional; for an extension of torch, it is in every build for CUDA.
+    header = project.built.includes("cuda.h", "cuda_runtime") if _torch_place(project) else None
+    is_there = any(name.startswith(("cuda.h", "cuda_runtime")) for name in absent)
+    return linked or (header if is_there and not project.cmake.file else None)
+
+
 def _torch_place(project: Project) -> Place | None:
     needed = project.metadata.needs("torch")
     return (
@@ -92,7 +115,12 @@ def _torch_place(project: Project) -> Place | None:
 def _constraint(project: Project, *names: str) -> SpecifierSet:
     """Return which releases the project requires of one of some distributions."""
     specifiers = SpecifierSet()
-    required = (*project.metadata.requires, *project.metadata.pyproject.facts("project", "dependencies"))
+    metadata = project.metadata
+    listed = (
+        *metadata.pyproject.facts("project", "dependencies"),
+        *metadata.setup.keywords.get("install_requires", ()),
+    )
+    required = (*metadata.requires, *listed)
     named = (fact for fact in required if requirement_name(fact.text) in names)
     for fact in islice(named, _MOST_SPECIFIERS):
         if len(fact.text) <= LONGEST_SPECIFIER:
@@ -101,6 +129,13 @@ def _constraint(project: Project, *names: str) -> SpecifierSet:
             except InvalidRequirement:
                 continue
     return specifiers
+
+
+def _pin(specifiers: SpecifierSet) -> str:
+    """Return the release that some specifiers pin exactly; empty if they pin none."""
+    pins = {item.version for item in specifiers if item.operator == "==" and not item.version.endswith(".*")}
+    pin = next(iter(pins)) if len(pins) == 1 else ""
+    return pin if pin.count(".") == 2 and pin in specifiers else ""
 
 
 def _releases(
@@ -114,10 +149,19 @@ def _releases(
     reason = "guess: a release that exists for these Pythons"
     if framework == "jax":
         allowed = _constraint(project, "jax", "jaxlib")
+        if pin := _pin(allowed):
+            row_of_pin = next(
+                (row for row in facts.jax_releases() if facts.minor(row.version) == facts.minor(pin)), None
+            )
+            return (pin,), "the project requires exactly this one", row_of_pin.pythons, ""
         jax = next((row for row in reversed(facts.jax_releases()) if row.version in allowed), facts.jax_releases()[-1])
         return (jax.version,), reason, jax.pythons, ""
     if framework == "torch":
         allowed = _constraint(project, "torch")
+        if pin := _pin(allowed):
+            of_minor = facts.torch_release(pin)
+            pythons, cuda = (of_minor.pythons, of_minor.cuda) if of_minor else ((), "")
+            return (pin,), "the project requires exactly this one", pythons, cuda
         rows = [row for row in reversed(facts.torch_releases()) if row.verified]
         # The package index has torch for one CUDA only; toolkit `cuda` has nvcc for a few.
         newest = facts.minor(TABLES["cuda-releases"]["13"])

@@ -37,6 +37,7 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
         or built.get(name)
         # `python-foo` and `pyfoo` often install `foo`.
         or _in_tree(tree, metadata, (re.sub(r"^(?:python_|py_?)|_python$", "", name),))
+        or _installed(tree, name)
         or _single({fact.text: fact for fact in packages})
         or _single(built)
         or _single({fact.text: fact for fact in _below(tree, folders, "")})
@@ -80,6 +81,15 @@ def _below(tree: Tree, folders: tuple[str, ...], inside: str) -> Iterator[Fact]:
             packages.add(dotted)
             yield Fact(dotted, Place(path))
     yield from modules
+
+
+def _installed(tree: Tree, name: str) -> Fact | None:
+    """Return the module that ``*.egg-info/top_level.txt`` lists: that of the project's name, or the only one."""
+    for file in sorted(tree.files):
+        if re.fullmatch(r"[^/]+\.egg-info/top_level\.txt", file):
+            modules = {word: Fact(word, Place(file)) for word in (tree.text(file) or "").split()}
+            return modules.get(name) or _single(modules)
+    return None
 
 
 def _tops(facts: Iterable[Fact]) -> dict[str, Fact]:

@@ -31,6 +31,7 @@ class NativeBuild:
         languages: language → its place.
         packages: CMake packages and modules of pkg-config that the build requires → their places.
         cuda_libraries: ``cublas`` for the CMake target ``CUDA::cublas`` → its place.
+        cuda_option: the option that compiles for CUDA, if it is off.
         downloads: what the build downloads.
         pkg_config: the first use of pkg-config.
         modules: names of extension modules.
@@ -42,6 +43,7 @@ class NativeBuild:
     languages: dict[str, Place] = field(default_factory=dict)
     packages: dict[str, Place] = field(default_factory=dict)
     cuda_libraries: dict[str, Place] = field(default_factory=dict)
+    cuda_option: Fact | None = None
     downloads: Fact | None = None
     pkg_config: Place | None = None
     modules: list[Fact] = field(default_factory=list)
@@ -50,7 +52,7 @@ class NativeBuild:
 
 _COMMENT = re.compile(r"(?m)#[^\n]*$")
 _CMAKE_CALL = re.compile(
-    r"\b(cmake_minimum_required|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
+    r"\b(cmake_minimum_required|option|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
     r"|FetchContent_Declare|CPMAddPackage|ExternalProject_Add|pybind11_add_module|nanobind_add_module|file"
     r"|python_add_library|target_link_libraries)[ \t]*\(([^()]{0,2000})",
     re.IGNORECASE,
@@ -74,6 +76,9 @@ def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> No
         version = re.search(r"VERSION\s+(\d+\.\d+(?:\.\d+)?)", text, re.IGNORECASE)
         if version and place.file == build.file and build.minimum is None:
             build.minimum = Fact(version[1], place)
+    elif command == "option":
+        if words and words[0].endswith(("_CUDA", "_GPU")) and words[-1].upper() == "OFF":
+            build.cuda_option = build.cuda_option or Fact(words[0], place)
     elif command in ("project", "enable_language"):
         known = [word for word in words[command == "project" :] if word in ("C", "CXX", "CUDA", "Fortran")]
         _add(build.languages, map(str.lower, known), place)

@@ -14,6 +14,9 @@ from bakery.init.findings import Fact, Place
 FILE = "setup.py"
 _EXTENSIONS = ("Extension", "CUDAExtension", "CppExtension", "Pybind11Extension", "CMakeExtension", "RustExtension")
 _STRING = re.compile(r"(FORCE_CUDA|[A-Z][A-Z0-9_]{0,60}_FORCE_BUILD|cmake|ninja|pkg-config|cargo)(?:\s|\Z)")
+_ARCHS = re.compile(r"\w*(?:CUDA_ARCHS?|CUDA_ARCH_LIST|CUDA_ARCHITECTURES)\Z")
+_LIST = re.compile(r"[0-9][0-9.a-f]*(?:[;, ][0-9][0-9.a-f]*)*\Z")
+_TARGET = re.compile(r"TORCH_TARGET_VERSION=0x(\d\d)([0-9a-f]{2})")
 LARGEST = 128 * 1024
 """Characters of a file that is read: its syntax tree takes a thousand times as many bytes."""
 
@@ -36,6 +39,9 @@ class SetupPy:
         names: the names of the extension modules.
         libraries: the libraries that extension modules are linked with.
         strings: texts that the decisions look for → their places.
+        archs: variables that list the GPUs to compile for, in place of torch's, and their defaults.
+        gencode: the first flag for nvcc that names a GPU: torch then ignores its own list.
+        torch_abi: the torch release whose stable ABI the extensions use, such as ``2.10``.
         wheel_tags: tags of wheels for several Pythons: ``cp39`` of the stable ABI, ``py3`` for all.
         package_folder: the folder that holds the packages.
     """
@@ -47,6 +53,9 @@ class SetupPy:
     names: list[Fact] = field(default_factory=list)
     libraries: list[Fact] = field(default_factory=list)
     strings: dict[str, Place] = field(default_factory=dict)
+    archs: dict[str, Fact] = field(default_factory=dict)
+    gencode: Place | None = None
+    torch_abi: Fact | None = None
     wheel_tags: list[Fact] = field(default_factory=list)
     package_folder: Fact | None = None
 
@@ -93,11 +102,28 @@ class _Reader:
                     self.setup.wheel_tags += self._facts(item)
         elif isinstance(node, ast.Tuple | ast.Assign):
             self._tag(node)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (match := _STRING.match(node.value)):
+        elif isinstance(node, ast.Name | ast.Attribute):
+            # Also for `extension = CUDAExtension`, which is called by that name.
+            if (node.id if isinstance(node, ast.Name) else node.attr) == "CUDAExtension":
+                self.setup.extensions.setdefault("CUDAExtension", _place(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            self._string(node, node.value)
+
+    def _string(self, node: ast.Constant, text: str) -> None:
+        if match := _STRING.match(text):
             self.setup.strings.setdefault(match[1], _place(node))
+        if "-gencode" in text or "arch=compute_" in text:
+            self.setup.gencode = self.setup.gencode or _place(node)
+        if match := _TARGET.search(text):
+            release = f"{int(match[1])}.{int(match[2], 16)}"
+            self.setup.torch_abi = self.setup.torch_abi or Fact(release, _place(node))
 
     def _call(self, call: ast.Call, called: str) -> None:
         setup = self.setup
+        if called in ("getenv", "get") and len(call.args) == 2:
+            name, default = (self._facts(item)[:1] for item in call.args)
+            if name and default and _ARCHS.match(name[0].text) and _LIST.match(default[0].text):
+                setup.archs.setdefault(name[0].text, Fact(default[0].text, _place(call)))
         if called in _EXTENSIONS:
             setup.extensions.setdefault(called, _place(call))
             setup.names += self._facts(call.args[0])[:1] if call.args else []

@@ -208,14 +208,16 @@ class Target:
         self.file.chmod(mode)
 
 
-def find_target(tree: Tree, *, pyproject: bool) -> Target:
-    """Return the file that gets the recipe of a folder.
+def find_target(tree: Tree, *, pyproject: bool, is_printed: bool = False) -> Target:
+    """Return the file that gets the recipe of a folder; a recipe that is only printed may be there already.
 
     Raises:
         OutputError: the folder has a recipe.
         UsageError: there is no pyproject.toml to write to.
         RecipeError: pyproject.toml is not TOML.
     """
+    if is_printed and not pyproject:
+        return Target(tree.root / FILE)
     if exists(tree.root / FILE):
         raise _already(FILE)
     data = read_toml(tree, PYPROJECT)

@@ -18,6 +18,7 @@ from bakery.toolchains.facts.rows import JaxRelease, TorchArchList, TorchRelease
 LIST = "TORCH_CUDA_ARCH_LIST"
 
 _ENTRIES = re.compile(r"[; ]")
+_OWN_LIST = re.compile(r"\w+_CUDA_ARCH(?:S|_LIST|ITECTURES)?")
 _PLAT = re.compile(r"manylinux_([0-9]+)_([0-9]+)")
 
 
@@ -94,7 +95,9 @@ def _as_torch(entry: str) -> str:
     severity=Severity.WARNING,
 )
 def _arch_unset(case: Case) -> Iterator[str]:
-    if case.torch and case.compiler and not case.arch_lists:
+    # A list of the project's own, such as FLASH_ATTN_CUDA_ARCHS; torch then leaves the flags alone.
+    has_own = any(_OWN_LIST.fullmatch(name) for name in case.environment)
+    if case.torch and case.compiler and not case.arch_lists and not has_own:
         yield f"the extension is for torch {case.torch}, with CUDA code, and {LIST} is not set"
 
 

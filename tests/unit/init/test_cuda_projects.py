@@ -1,0 +1,159 @@
+"""CUDA projects that say in ways of their own what they need: what `init` writes for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from init_projects import write_project
+
+from bakery.core.errors import OutputError
+from bakery.init.bases import base_choice
+from bakery.init.make import Checked, make_recipe
+from bakery.init.tree import scan
+from bakery.init.write import find_target
+
+_EXTENSION = """
+import os
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension
+%s
+setup(name="demo", version="1", packages=["demo"], ext_modules=[%s], cmdclass={"build_ext": BuildExtension}%s)
+"""
+_CALL = 'CUDAExtension("demo._c", ["csrc/a.cu"])'
+_FILES = {"csrc/a.cu": "", "demo/__init__.py": ""}
+
+
+def made(tmp_path: Path, files: Mapping[str, str]) -> Checked:
+    tree = scan(write_project(tmp_path, files))
+    target = find_target(tree, pyproject=False)
+    return make_recipe(tree, "", target, base_choice("debian"), lambda _question, options: options[0])
+
+
+def setup_py(before: str = "", call: str = _CALL, after: str = "") -> dict[str, str]:
+    return {**_FILES, "setup.py": _EXTENSION % (before, call, after)}
+
+
+@pytest.mark.parametrize(
+    ("default", "archs"),
+    [("75;80;90;100", "80;90"), ("8.0 9.0", "8.0 9.0"), ("80,90", "80,90")],
+)
+def test_a_list_of_its_own_has_the_format_of_its_default(tmp_path: Path, default: str, archs: str) -> None:
+    flags = f'ARCHS = os.getenv("MYKERNELS_CUDA_ARCHS", "{default}")\nFLAGS = ["-gencode", f"arch=compute_{{ARCHS}}"]'
+    found = made(tmp_path, setup_py(flags))
+    entries = found.draft.entries
+    assert entries["variables.CUDA_ARCHS"].value == archs
+    assert entries["builder.environment"].value == {"MYKERNELS_CUDA_ARCHS": "${CUDA_ARCHS}"}
+    assert "torch-arch-unset" not in [finding.rule.id for finding in found.warnings]
+
+
+def test_a_list_that_is_no_list_of_cuda_is_not_taken(tmp_path: Path) -> None:
+    found = made(tmp_path, setup_py('os.getenv("HIP_ARCHS", "80;90"); os.getenv("MY_CUDA_ARCHS", "native")'))
+    assert found.draft.entries["builder.environment"].value == {"TORCH_CUDA_ARCH_LIST": "${CUDA_ARCHS}"}
+
+
+def test_gpus_that_setup_py_fixes_are_said_and_not_promised(tmp_path: Path) -> None:
+    found = made(tmp_path, setup_py('FLAGS = ["-gencode", "arch=compute_80,code=sm_80"]'))
+    assert "TORCH_CUDA_ARCH_LIST" not in found.text
+    assert "variables.CUDA_ARCHS" not in found.draft.entries
+    assert any(note.startswith("setup.py:5 names GPUs") for note in found.draft.notes)
+
+
+def test_cuda_files_that_are_compiled_at_run_time_need_no_toolkit(tmp_path: Path) -> None:
+    text = 'from setuptools import setup\nsetup(name="demo", packages=["demo"], package_data={"demo": ["*.cu"]})\n'
+    found = made(tmp_path, {"setup.py": text, "demo/kernel.cu": "#include <torch/extension.h>\n"})
+    assert not {"builder.toolkit", "builder.framework", "variables.CUDA_ARCHS"} & found.draft.entries.keys()
+    assert any(" is for CUDA, and no build file compiles it" in note for note in found.draft.notes)
+
+
+def test_an_option_for_cuda_that_is_off_is_switched_on(tmp_path: Path) -> None:
+    cmake = """cmake_minimum_required(VERSION 3.20)
+project(demo LANGUAGES CXX)
+option(DEMO_USE_CUDA "Compile for GPUs" OFF)
+if(DEMO_USE_CUDA)
+  enable_language(CUDA)
+endif()
+"""
+    pyproject = (
+        '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
+        '[project]\nname = "demo"\nversion = "1"\n'
+    )
+    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake})
+    entry = found.draft.entries["wheel.config-settings"]
+    assert entry.value == {"cmake.define.DEMO_USE_CUDA": "ON"}
+    assert entry.reason.startswith("CMakeLists.txt:3")
+
+
+def test_a_list_that_cibuildwheel_has_is_the_only_one(tmp_path: Path) -> None:
+    pyproject = (
+        '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
+        '[project]\nname = "demo"\nversion = "1"\n'
+        '[tool.cibuildwheel]\nconfig-settings = { "cmake.define.CMAKE_CUDA_ARCHITECTURES" = "all" }\n'
+    )
+    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": "project(demo LANGUAGES CXX CUDA)\n"})
+    assert found.draft.entries["wheel.config-settings"].value == {"cmake.define.CMAKE_CUDA_ARCHITECTURES": "all"}
+    assert "builder.environment" not in found.draft.entries
+
+
+def test_another_name_of_cudaextension_is_followed(tmp_path: Path) -> None:
+    found = made(tmp_path, setup_py("extension = CUDAExtension", 'extension("demo._c", ["csrc/a.cu"])'))
+    assert found.draft.entries["builder.toolkit"].reason == "setup.py:5"
+    assert "Python only" not in found.draft.title
+
+
+def test_libraries_of_cuda_need_a_toolkit(tmp_path: Path) -> None:
+    text = (
+        "from setuptools import Extension, setup\n"
+        'setup(name="demo", ext_modules=[Extension("demo._c", ["csrc/a.c"], libraries=["cuda", "curand"])])\n'
+    )
+    found = made(tmp_path, {"setup.py": text, "csrc/a.c": "#include <cuda.h>\n#include <curand.h>\n"})
+    assert found.draft.entries["builder.toolkit"].reason == "setup.py:2"
+    assert found.draft.texts("builder.components") == ["curand"]
+
+
+def test_headers_of_cuda_in_a_cpp_extension_of_torch(tmp_path: Path) -> None:
+    source = "#include <cuda_runtime_api.h>\n#include <cublas_v2.h>\n#include <cudnn.h>\n"
+    text = setup_py("", 'CppExtension("demo._c", ["csrc/b.cpp"])')["setup.py"].replace(", CUDAExtension", "")
+    found = made(tmp_path, {"setup.py": text, "csrc/b.cpp": source})
+    assert found.draft.entries["builder.toolkit"].reason == "csrc/b.cpp:1"
+    assert found.draft.texts("builder.components") == ["cudnn"]
+    assert "TORCH_CUDA_ARCH_LIST" not in found.text
+
+
+@pytest.mark.parametrize("where", ["build-system", "install_requires"])
+def test_a_pin_of_torch_is_taken(tmp_path: Path, where: str) -> None:
+    files = setup_py("", _CALL, ', install_requires=["torch==2.14.0"]' if where == "install_requires" else "")
+    if where == "build-system":
+        files["pyproject.toml"] = '[build-system]\nrequires = ["setuptools", "torch==2.14.0"]\n'
+    entry = made(tmp_path, files).draft.entries["matrix.torch"]
+    assert (entry.value, entry.reason) == (["2.14.0"], "the project requires exactly this one")
+
+
+def test_torch_with_cuda_limits_the_memory_of_compilers(tmp_path: Path) -> None:
+    assert made(tmp_path, setup_py()).draft.entries["builder.job-memory"].value == "4 GB"
+
+
+def test_the_stable_abi_of_torch(tmp_path: Path) -> None:
+    flags = 'FLAGS = ["-DTORCH_TARGET_VERSION=0x020a000000000000"]'
+    found = made(tmp_path, setup_py(flags, _CALL, ', options={"bdist_wheel": {"py_limited_api": "cp310"}}'))
+    entry = found.draft.entries["wheel.torch-abi"]
+    assert (entry.value, entry.reason) == ("2.10", "setup.py:5")
+
+
+def test_the_module_that_an_sdist_lists(tmp_path: Path) -> None:
+    files = {
+        "setup.py": 'from setuptools import setup\nsetup(name="other-name", ext_modules=make())\n',
+        "build_tools/__init__.py": "",
+        "other_name.egg-info/top_level.txt": "tests\nother_name\n",
+    }
+    found = made(tmp_path, files)
+    assert found.draft.texts("test.imports") == ["other_name"]
+
+
+def test_printing_does_not_ask_for_a_folder_without_a_recipe(tmp_path: Path) -> None:
+    root = write_project(tmp_path, {**setup_py(), "bakery.toml": "kept"})
+    target = find_target(scan(root), pyproject=False, is_printed=True)
+    assert target.file == root / "bakery.toml"
+    with pytest.raises(OutputError, match="exists already"):
+        find_target(scan(root), pyproject=False)
