@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import nullcontext, redirect_stdout
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from bakery.cli import options
-from bakery.cli.console import echo, echo_json, out
+from bakery.cli.console import echo, echo_json, err, out
 from bakery.cli.failures import leave
 from bakery.core.errors import DifferentError, UsageError
 from bakery.core.text import count, size_text
@@ -74,7 +73,7 @@ def adopt(
     os.chdir(folder)
     if not find_table(Path.cwd(), Path.cwd()):
         # The only output in JSON is the comparison.
-        with redirect_stdout(sys.stderr) if json else nullcontext():
+        with redirect_stdout(err.file) if json else nullcontext():
             init(Path(), pyproject=False, base=None, yes=True, print_=False)
     bundle, source = str(find_ca_bundle(ca_bundle, os.environ) or ""), Index(index, {}) if index else configured()
     (root, plan), *more = plans(recipe, None)

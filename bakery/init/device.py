@@ -150,17 +150,15 @@ def _releases(
     if framework == "jax":
         allowed = _constraint(project, "jax", "jaxlib")
         if pin := _pin(allowed):
-            row_of_pin = next(
-                (row for row in facts.jax_releases() if facts.minor(row.version) == facts.minor(pin)), None
-            )
-            return (pin,), "the project requires exactly this one", row_of_pin.pythons, ""
+            of_minor = (row.pythons for row in facts.jax_releases() if facts.minor(row.version) == facts.minor(pin))
+            return (pin,), "the project requires exactly this one", next(of_minor, ()), ""
         jax = next((row for row in reversed(facts.jax_releases()) if row.version in allowed), facts.jax_releases()[-1])
         return (jax.version,), reason, jax.pythons, ""
     if framework == "torch":
         allowed = _constraint(project, "torch")
         if pin := _pin(allowed):
-            of_minor = facts.torch_release(pin)
-            pythons, cuda = (of_minor.pythons, of_minor.cuda) if of_minor else ((), "")
+            known = facts.torch_release(pin)
+            pythons, cuda = (known.pythons, known.cuda) if known else ((), "")
             return (pin,), "the project requires exactly this one", pythons, cuda
         rows = [row for row in reversed(facts.torch_releases()) if row.verified]
         # The package index has torch for one CUDA only; toolkit `cuda` has nvcc for a few.

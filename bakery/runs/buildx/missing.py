@@ -55,7 +55,7 @@ class Message:
         if piece := groups.pop("component", None):
             component = _component(piece)
             return {**dict.fromkeys(_KEYS, ""), "name": piece, "component": component} if component else None
-        return {key: groups.get(key) or getattr(self, key, "") for key in _KEYS}
+        return {key: str(groups.get(key) or getattr(self, key, "")) for key in _KEYS}
 
 
 @dataclass(frozen=True, slots=True)

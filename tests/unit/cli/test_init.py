@@ -142,7 +142,7 @@ def existing_table(root: Path) -> None:
         file.write("\n[tool.wheel-bakery]\n")
 
 
-@pytest.mark.parametrize("option", [(), ("--pyproject",), ("--print",)])
+@pytest.mark.parametrize("option", [(), ("--pyproject",)])
 @pytest.mark.parametrize("prepare", [existing_file, dangling_link, existing_table])
 def test_a_recipe_is_never_overwritten(
     tmp_path: Path, run: Run, prepare: Callable[[Path], None], option: tuple[str, ...]
@@ -152,6 +152,16 @@ def test_a_recipe_is_never_overwritten(
     before = content(root)
     with pytest.raises(OutputError, match="already"):
         run(root, *option)
+    assert content(root) == before
+    assert not (root / "nowhere").exists()
+
+
+@pytest.mark.parametrize("prepare", [existing_file, dangling_link, existing_table])
+def test_a_recipe_is_printed_beside_another(tmp_path: Path, run: Run, prepare: Callable[[Path], None]) -> None:
+    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    prepare(root)
+    before = content(root)
+    assert "[matrix]" in run(root, "--print")
     assert content(root) == before
     assert not (root / "nowhere").exists()
 

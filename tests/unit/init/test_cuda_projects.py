@@ -61,8 +61,8 @@ def test_gpus_that_setup_py_fixes_are_said_and_not_promised(tmp_path: Path) -> N
 
 
 def test_cuda_files_that_are_compiled_at_run_time_need_no_toolkit(tmp_path: Path) -> None:
-    text = 'from setuptools import setup\nsetup(name="demo", packages=["demo"], package_data={"demo": ["*.cu"]})\n'
-    found = made(tmp_path, {"setup.py": text, "demo/kernel.cu": "#include <torch/extension.h>\n"})
+    text = 'from setuptools import setup\nsetup(name="demo", packages=["pkg"], package_data={"pkg": ["*.cu"]})\n'
+    found = made(tmp_path, {"setup.py": text, "pkg/kernel.cu": "#include <torch/extension.h>\n"})
     assert not {"builder.toolkit", "builder.framework", "variables.CUDA_ARCHS"} & found.draft.entries.keys()
     assert any(" is for CUDA, and no build file compiles it" in note for note in found.draft.notes)
 
