@@ -16,8 +16,8 @@ from pathlib import Path
 SONAME = "libcuda.so.1"
 
 ALWAYS = ("cuProfilerInitialize", "cuProfilerStart", "cuProfilerStop")
-"""Functions of ``cudaProfiler.h``, which a component brings after the stub was made, or the project itself. CUDA 13 has
-no ``cuProfilerInitialize``; a function that no header declares is never called."""
+"""Functions of ``cudaProfiler.h``, which a component brings after the stub was made, or the project itself. A
+function that no header declares is never called."""
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DECLARATION = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
