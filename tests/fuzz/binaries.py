@@ -161,7 +161,8 @@ def _sized(head: bytes, payload: bytes) -> bytes:
 
 def _entries(data: bytes) -> list[bytes]:
     """Return the entries of the first fat binary."""
-    found, at = [], _FATBIN
+    found: list[bytes] = []
+    at = _FATBIN
     while at + _ENTRY <= len(data) and len(found) < 1000:
         size = struct.unpack_from("<Q", data, at + 8)[0]
         if size > len(data):
@@ -178,7 +179,8 @@ def any_macho(rng: random.Random, data: bytes) -> bytes:
     """Change a Mach-O file: one of its load commands grows in number, or any of its bytes change."""
     if data[:4] != b"\xcf\xfa\xed\xfe" or rng.random() < 0.6:
         return any_bytes(rng, data)
-    at, commands = 32, []
+    commands: list[bytes] = []
+    at = 32
     while at + 8 <= len(data) and len(commands) < struct.unpack_from("<I", data, 16)[0]:
         size = struct.unpack_from("<I", data, at + 4)[0]
         if size < 8:
@@ -289,7 +291,7 @@ def any_archive(rng: random.Random, data: bytes) -> bytes:
         case 2:
             found += [(_member(f"demo/{number}"), content[:100]) for number in range(min(count(rng), 3000))]
         case 3:
-            names = (
+            paths = (
                 "",
                 "/",
                 "../x",
@@ -301,7 +303,7 @@ def any_archive(rng: random.Random, data: bytes) -> bytes:
                 "x" * 60_000,
                 "demo-1.0.dist-info/RECORD",
             )
-            found.append((_member(rng.choice((*names, text(rng), f"demo.libs/{text(rng)}.so"))[:60_000]), content))
+            found.append((_member(rng.choice((*paths, text(rng), f"demo.libs/{text(rng)}.so"))[:60_000]), content))
         case 4:
             info.external_attr = rng.choice((0o120777, 0o040755, 0o010644, 0o100755, 0xFFFF, 0)) << 16
         case 5:

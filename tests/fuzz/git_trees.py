@@ -94,10 +94,12 @@ def mutate_tree(rng: random.Random, data: bytes) -> bytes:
 
 def _rows(rng: random.Random, objects: list[Any]) -> list[Any]:
     """Return the entries of a tree, which may be a new one."""
-    known = [item[1] for item in objects if item[:1] == ["tree"] and len(item) == 2 and isinstance(item[1], list)]
+    known: list[list[Any]] = [
+        item[1] for item in objects if item[:1] == ["tree"] and len(item) == 2 and isinstance(item[1], list)
+    ]
     if not known:
-        objects.append(["tree", []])
-        return objects[-1][1]
+        objects.append(["tree", known])
+        return known
     return rng.choice(known)
 
 

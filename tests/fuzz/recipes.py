@@ -23,7 +23,7 @@ from bakery.resolve.set_option import parse_set_options
 from fuzz.mutate import LARGEST, NUMBERS, any_text, any_tree, anything, text
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = schema("recipe")
+SCHEMA: dict[str, Any] = dict(schema("recipe"))
 SEEDS = [
     tomllib.loads(path.read_text(encoding="utf-8"))
     for path in (*shipped().values(), *ROOT.glob("examples/*/bakery.toml"), *ROOT.glob("tests/golden/recipes/*.toml"))
@@ -36,7 +36,7 @@ def from_schema(rng: random.Random, node: dict[str, Any]) -> Any:  # noqa: PLR09
     if rng.random() < 0.02:
         return anything(rng)
     if "$ref" in node:
-        return from_schema(rng, SCHEMA["$defs"][node["$ref"].rpartition("/")[2]])  # type: ignore[index]
+        return from_schema(rng, SCHEMA["$defs"][node["$ref"].rpartition("/")[2]])
     if "anyOf" in node and "properties" not in node:
         return from_schema(rng, rng.choice(node["anyOf"]))
     if "examples" in node and rng.random() < 0.6:
@@ -137,25 +137,28 @@ def parts(data: bytes) -> tuple[list[str], bytes]:
         given = json.loads(line.removeprefix(_SET)) if line.startswith(_SET) else None
     except (ValueError, RecursionError):
         given = None
-    is_list = isinstance(given, list) and all(isinstance(item, str) for item in given)
-    return (given, rest) if is_list else ([], data)
+    if isinstance(given, list) and all(isinstance(item, str) for item in given):
+        return given, rest
+    return [], data
 
 
 def sets(rng: random.Random) -> list[str]:
     """Return what ``--set`` may be given."""
     names = ("CUDA_VERSION", "PYTHON_VERSION", "CUDA_ARCHS", "CACHE", "CACHE_DIR", "SOURCE_DATE_EPOCH", "A", "MAX_JOBS")
     keys = (
-        "args.A",
-        "args.CUDA_VERSION",
-        "platform",
-        "platforms",
-        "tags",
-        "cache-to",
-        "cache-from",
-        "labels.x",
-        "secrets",
+        *(
+            "args.A",
+            "args.CUDA_VERSION",
+            "platform",
+            "platforms",
+            "tags",
+            "cache-to",
+            "cache-from",
+            "labels.x",
+            "secrets",
+        ),
+        *("contexts.x", "network", "output", "args", "shm-size", "no-cache", "entitlements", "ssh", "tags+", "x"),
     )
-    keys += ("contexts.x", "network", "output", "args", "shm-size", "no-cache", "entitlements", "ssh", "tags+", "x")
 
     def one() -> str:
         kind = rng.randrange(4)

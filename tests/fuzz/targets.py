@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from iree_modules import RECORD
@@ -165,7 +166,7 @@ def _provenance_seeds() -> list[bytes]:
         defined = definition(plan, plan.cells[0], parts, place_requirements(locked))
         machine = Machine("28.5.2", "0.29.1", "linux/x86_64")
         told = statement(wheelfiles.NAME, sha256, defined, machine, MOMENT, MOMENT)
-    other = copy.deepcopy(told)
+    other: Any = copy.deepcopy(told)
     other["predicate"]["buildDefinition"]["externalParameters"]["settings"] = ["PYTHON_VERSION=3.12"]
     return [json.dumps(told, indent=2).encode(), json.dumps(other).encode()]
 

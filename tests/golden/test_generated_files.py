@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from bakery.emit.files import generate
 from bakery.recipe.load import Loaded, load
 from bakery.resolve.plan import resolve
+from bakery.toolchains import programs as scripts
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +35,9 @@ def test_files_of_a_recipe(golden: Callable[[Path, str], None], recipe: Path) ->
     (item,) = load(recipe.name, RECIPES)
     # Programs are the same for all recipes.
     texts = {path: text for path, text in generate(resolve(item)).items() if not path.startswith(CONTEXT_FOLDER)}
+    configurations = "".join(text for path, text in texts.items() if path.endswith(".toml"))
+    for path in set(re.findall(r"cibuildwheel/[\w.-]+", configurations)):
+        assert texts.pop(path) == scripts.text(Path(path).name)
     assert len({Path(path).name for path in texts}) == len(texts)
     for path, text in texts.items():
         golden(RECIPES / recipe.stem / Path(path).name, text)
