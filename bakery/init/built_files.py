@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from bakery.init.findings import texts
 from bakery.init.tree import Tree
 
-_HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inl|cuh|pxd|pxi)$")
+HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inl|cuh|pxd|pxi)$")
+"""Names of headers."""
+
 _LONGEST = 200
 _MOST_GLOBS = 200
 _BETWEEN = re.compile(r"[^\w./*?+\[\]${}@-]+")
@@ -49,7 +51,7 @@ def built_files(tree: Tree, sources: Iterable[str], *, is_native: bool) -> froze
     # What is next to them may be named by a variable.
     folders = {name.rpartition("/")[0] for name in found}
     return frozenset(
-        name for name in sources if _near(name.rpartition("/")[0], folders, is_header=bool(_HEADER.search(name)))
+        name for name in sources if _near(name.rpartition("/")[0], folders, is_header=bool(HEADER.search(name)))
     )
 
 

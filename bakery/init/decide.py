@@ -27,7 +27,7 @@ def decide(project: Project, choose: Choose) -> Draft:
     draft = Draft(notes=list(project.notes))
     device = find_device(project, choose)
     draft.title = _title(project, device)
-    draft.notes += _uncompiled(project, device)
+    draft.notes += _left_out(project, device)
     _name(draft, project)
     if project.above:
         draft.set("source", {"path": ".", "subdirectory": project.folder}, project.above)
@@ -49,19 +49,30 @@ def decide(project: Project, choose: Choose) -> Draft:
     return draft
 
 
-def _uncompiled(project: Project, device: Device) -> list[str]:
-    """Return notes on sources for a GPU or a framework that the recipe leaves out, because no build compiles them."""
-    sources = project.sources
+def _left_out(project: Project, device: Device) -> list[str]:
+    """Return notes on what the recipe leaves out: sources that no build compiles, options that are off, built libraries."""
+    sources, option = project.sources, project.cmake.cuda_option
     found = {
         "CUDA": None if device.cuda_place else sources.languages.get("cuda"),
         "torch": None if device.framework else sources.includes("torch/", "ATen/", "c10/"),
         "JAX": None if device.framework else sources.includes("xla/ffi/"),
     }
-    return [
+    notes = [
         f"{place} is for {name}, and no build file compiles it: the recipe has no {name}"
         for name, place in found.items()
         if place
     ]
+    if option and not device.cuda_place:
+        notes.append(
+            f"{option.place}: the option {option.text} is off, so the recipe has no CUDA; for CUDA, set it "
+            f'(wheel.config-settings or CMAKE_ARGS: {option.text}=ON), matrix.cuda and builder.toolkit = "cuda"'
+        )
+    if libraries := project.built_libraries:
+        notes.append(
+            f"{libraries[0]} and {len(libraries) - 1} more shared objects were built before: the wheel takes them as they "
+            "are, and the audit refuses machine code in a wheel that is for any platform; build them from their source"
+        )
+    return notes
 
 
 def _title(project: Project, device: Device) -> str:
@@ -76,10 +87,19 @@ def _title(project: Project, device: Device) -> str:
         "pybind11": includes("pybind11/") or packages.get("pybind11"),
     }
     tools = " and ".join(label for label, place in libraries.items() if place)
-    kind = ", ".join(languages[:3]) or ("an extension" if project.metadata.setup.extensions else "Python only")
+    kind = ", ".join(languages[:3]) or _without_language(project)
     backend = project.metadata.backend
     known = backend.text if re.fullmatch(r"[\w.-]{1,60}", backend.text) else "its own backend"
     return f"{kind}{' with ' if tools else ''}{tools}, built by {known} ({backend.place})"
+
+
+def _without_language(project: Project) -> str:
+    """Return how to call a project whose build shows no language."""
+    if project.is_compiled_later:
+        return "Python, and CUDA that is compiled at run time"
+    if project.is_native:
+        return "an extension"
+    return "Python, and libraries that are built already" if project.built_libraries else "Python only"
 
 
 def _name(draft: Draft, project: Project) -> None:
@@ -103,10 +123,8 @@ def _single_python(project: Project) -> str:
         if fact and fact.text in ("py3", "py2.py3", "bin", "cffi", "uniffi"):
             return f"one wheel for every Python ({fact.place})"
     is_native = (
-        metadata.setup.extensions
-        or (project.cmake.file or project.meson.file or project.cargo)
-        or project.language("c", "cxx", "cuda", "fortran", "cython", "rust")
-        or metadata.pyproject.get("tool", "setuptools", "ext-modules") is not None
+        project.language("c", "cxx", "cuda", "fortran", "cython", "rust")
+        or (project.is_native and not project.is_compiled_later)
         or (metadata.needs("cffi") or metadata.needs("mypy"))
     )
     return "" if is_native else "guess: nothing here is compiled, so one wheel serves every Python"
@@ -114,7 +132,7 @@ def _single_python(project: Project) -> str:
 
 def _pythons(draft: Draft, project: Project, device: Device) -> None:
     """Set the Pythons: those of the base that the project supports."""
-    supported, reasons = _supported(draft, project)
+    supported, reasons = _supported(draft, project, device)
     fitting = [python for python in supported if python in device.pythons]
     if fitting:
         supported = fitting
@@ -127,7 +145,7 @@ def _pythons(draft: Draft, project: Project, device: Device) -> None:
     draft.set("matrix.python", supported, single or reason)
 
 
-def _supported(draft: Draft, project: Project) -> tuple[list[str], list[str]]:
+def _supported(draft: Draft, project: Project, device: Device) -> tuple[list[str], list[str]]:
     """Return the base's Pythons that the project supports, and where it says so.
 
     Raises:
@@ -135,13 +153,13 @@ def _supported(draft: Draft, project: Project) -> tuple[list[str], list[str]]:
     """
     required, supported = project.metadata.requires_python, list(project.base.pythons)
     if required is None:
-        return _narrowed(draft, project, supported, [])
+        return _narrowed(draft, project, device, supported, [])
     try:
         # Longer ones have numbers that Python refuses to convert.
         specifiers = SpecifierSet(required.text if len(required.text) <= LONGEST_SPECIFIER else "?")
     except InvalidSpecifier:
         draft.notes.append(f"{required.place}: requires-python cannot be read")
-        return _narrowed(draft, project, supported, [])
+        return _narrowed(draft, project, device, supported, [])
     # A minor version stands for its newest release.
     supported = [python for python in supported if specifiers.contains(f"{python}.99")]
     if not supported:
@@ -150,10 +168,12 @@ def _supported(draft: Draft, project: Project) -> tuple[list[str], list[str]]:
             hint=f"it has {', '.join(project.base.pythons)}; name another one: wheel-bakery init --base BASE",
             details=[f"{required.place}: requires-python {required.text[:80]}"],
         )
-    return _narrowed(draft, project, supported, [f"requires-python ({required.place})"])
+    return _narrowed(draft, project, device, supported, [f"requires-python ({required.place})"])
 
 
-def _narrowed(draft: Draft, project: Project, supported: list[str], reasons: list[str]) -> tuple[list[str], list[str]]:
+def _narrowed(
+    draft: Draft, project: Project, device: Device, supported: list[str], reasons: list[str]
+) -> tuple[list[str], list[str]]:
     """Return the Pythons that other settings of the project select, too."""
     carried, bake, classifiers = project.cibuildwheel, project.bake_file, project.metadata.classifiers
     if carried and (carried.build or carried.skip):
@@ -168,7 +188,8 @@ def _narrowed(draft: Draft, project: Project, supported: list[str], reasons: lis
             draft.rest.append(Rest(what, "not in the base, or not supported by the project"))
         if selected := [python for python in supported if python in values]:
             return selected, [*reasons, str(place)]
-    elif classifiers:
+    elif classifiers and not device.framework:
+        # Those of extensions of a framework are older than its releases, which decide.
         numbers = sorted(_number(fact.text) for fact in classifiers)
         selected = [python for python in supported if numbers[0] <= _number(python) <= numbers[-1]]
         if selected and selected != supported:
@@ -204,7 +225,7 @@ def _own_tests(draft: Draft, project: Project, device: Device) -> None:
     draft.rest += tests.rest
     if not tests.command:
         return
-    if device.cuda:
+    if device.cuda or tests.uses_gpu or project.sources.languages.get("cuda"):
         draft.rest.append(Rest(f"the tests ({tests.place})", "they may need a GPU; see test.gpu"))
         return
     for place, required in groupby(tests.requirements, lambda fact: fact.place):

@@ -13,6 +13,8 @@ from bakery.resolve.rules.case import ARCH_LISTS
 from bakery.toolchains import facts
 
 _PACKAGES = "builder.system-packages"
+_LIBRARY = {"nvml": "libnvidia-ml.so.*"}
+"""Component of CUDA → its library, if that has another name."""
 
 
 def set_builder(draft: Draft, project: Project, device: Device) -> None:
@@ -90,11 +92,15 @@ def _system_packages(draft: Draft, project: Project) -> None:
     cargo = project.cargo
 
     def add(row: facts.rows.Package | None, reason: str) -> None:
-        package = (row.apt if manager == "apt" else row.dnf) if row and "git" not in row.names else ""
+        # Every builder has git and the headers of C.
+        is_there = row is None or {"git", "libc"}.intersection(row.names)
+        package = "" if is_there or row is None else row.apt if manager == "apt" else row.dnf
         draft.extend(_PACKAGES, [package] if package else [], reason)
 
     # A header that a build system looks for is not certain to be used; without one, includes are all there is.
-    for header, place in project.sources.absent.items() if not (cmake.file or meson.file) else ():
+    for header, place in (
+        () if (cmake.file or meson.file or project.is_compiled_later) else project.sources.absent.items()
+    ):
         add(facts.package_with(header), f"guess: {place}")
     for name, place in (*cmake.packages.items(), *meson.packages.items(), *setup.libraries):
         add(facts.package_of(name), f"guess: {place}")
@@ -144,12 +150,12 @@ def _architectures(draft: Draft, project: Project, device: Device) -> None:
         if not project.built.languages.get("cuda") and "CUDAExtension" not in setup.extensions:
             # It calls CUDA's libraries, and has no code for GPUs of its own.
             return
-        variable, value = "TORCH_CUDA_ARCH_LIST", "8.0;9.0"
+        variable, value = "TORCH_CUDA_ARCH_LIST", "8.0;9.0+PTX"
     elif project.cmake.file:
         variable, value = "CUDAARCHS", "80;90"
     else:
         return
-    reason = "guess: A100 and H100"
+    reason = "guess: A100, H100, and PTX for newer ones" if "PTX" in value else "guess: A100 and H100"
     if carried and ("." in carried[0][0]) == ("." in value):
         value, reason = carried[0][0], str(carried[1])
     draft.set("variables.CUDA_ARCHS", value, reason)
@@ -184,7 +190,11 @@ def set_wheel(draft: Draft, project: Project, device: Device) -> None:
         draft.set("wheel.torch-abi", abi.text, str(abi.place))
     excluded = ["libtorch*.so", "libc10*.so"] if device.framework == "torch" else []
     if device.cuda:
-        excluded += ["libcudart.so.*", "libcuda.so.*", *(f"lib{name}*.so.*" for name, _ in device.components)]
+        excluded += [
+            "libcudart.so.*",
+            "libcuda.so.*",
+            *(_LIBRARY.get(name, f"lib{name}*.so.*") for name, _ in device.components),
+        ]
     carried = project.cibuildwheel.values.get("wheel.repair") if project.cibuildwheel else None
     repair = dict(carried[0]) if carried and isinstance(carried[0], dict) else {}
     if excluded:

@@ -54,7 +54,7 @@ class Device:
 
 def find_device(project: Project, choose: Choose) -> Device:
     """Return the framework and the CUDA that a project is built with."""
-    if _is_compiled_later(project):
+    if project.is_compiled_later:
         return Device()
     cuda_place = (
         project.metadata.setup.extensions.get("CUDAExtension") or project.language("cuda") or _cuda_use(project)
@@ -84,22 +84,15 @@ def find_device(project: Project, choose: Choose) -> Device:
     )
 
 
-def _is_compiled_later(project: Project) -> bool:
-    """Whether no build compiles the project's CUDA files: a package that compiles them when it runs has them as data."""
-    setup, built = project.metadata.setup, project.built
-    by_files = project.cmake.file or project.meson.file or project.cargo or built.languages.get("cython")
-    return bool(built.languages.get("cuda") and not setup.extensions and not by_files)
-
-
 def _cuda_use(project: Project) -> Place | None:
-    """Return what shows that extensions of setup.py without CUDA files use CUDA's libraries."""
-    setup = project.metadata.setup
+    """Return what shows that a build without CUDA files uses CUDA's libraries."""
+    setup, cmake, headers = project.metadata.setup, project.cmake, ("cuda.h", "cuda_runtime")
     linked = next((fact.place for fact in setup.libraries if fact.text in _LIBRARIES), None)
-    absent = project.sources.absent
-    # A header may be optional; for an extension of torch, it is in every build for CUDA.
-    header = project.built.includes("cuda.h", "cuda_runtime") if _torch_place(project) else None
-    is_there = any(name.startswith(("cuda.h", "cuda_runtime")) for name in absent)
-    return linked or (header if is_there and not project.cmake.file else None)
+    included = next((place for name, place in project.built.absent.items() if name.startswith(headers)), None)
+    if _torch_place(project) and included:
+        # An extension of torch has it in every build for CUDA.
+        return linked or included
+    return linked or (cmake.packages.get("CUDAToolkit") if cmake.file and included else included)
 
 
 def _torch_place(project: Project) -> Place | None:

@@ -32,6 +32,8 @@ class Project:
         folder: the folder of the project, relative to that of the recipe.
         above: why its build needs files above its folder; empty if it needs none.
         label: the name of the folder, if nothing names the project.
+        is_native: something in it is compiled, by what describes the build.
+        built_libraries: shared objects in the tree.
         modules: the module to import; empty if none is certain enough.
         release: the newest release among the tags of the checkout; empty if there is none.
         is_checkout: a tool reads the version from git, and the folder is in a checkout.
@@ -46,7 +48,9 @@ class Project:
     cmake: NativeBuild
     meson: NativeBuild
     cargo: Cargo | None
+    is_native: bool
     sources: Sources
+    built_libraries: tuple[str, ...]
     modules: tuple[Fact, ...]
     release: str
     is_checkout: bool
@@ -56,13 +60,19 @@ class Project:
     notes: tuple[str, ...]
 
     @property
+    def is_compiled_later(self) -> bool:
+        """No build compiles the project's CUDA files: a package that compiles them when it runs has them as data."""
+        by_files = self.cmake.file or self.meson.file or self.cargo or self.sources.built.languages.get("cython")
+        return bool(self.sources.languages.get("cuda") and not self.metadata.setup.extensions and not by_files)
+
+    @property
     def built(self) -> Sources:
         """What the source files state that the build compiles."""
-        return self.sources.built or self.sources
+        return Sources() if self.is_compiled_later else self.sources.built
 
     def language(self, *languages: str) -> Place | None:
         """Return the first place that shows one of the languages; for CUDA, one that the build compiles."""
-        files = {name: self.built if name == "cuda" else self.sources for name in languages}
+        files = {name: self.built if name == "cuda" or self.is_compiled_later else self.sources for name in languages}
         uses = (build.languages.get(name) for name in languages for build in (self.cmake, self.meson, files[name]))
         return next((place for place in uses if place), None)
 
@@ -101,7 +111,9 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
     manifest = pyproject.fact("tool", "maturin", "manifest-path")
     cmake, meson = read_cmake(tree, source_dir.text.strip("./") if source_dir else ""), read_meson(tree)
     cargo = read_cargo(tree, manifest.text.removeprefix("./") if manifest else "", notes)
-    sources = read_sources(tree, is_native=_is_native(metadata, cmake, meson, cargo))
+    is_native = _is_native(metadata, cmake, meson, cargo)
+    # A command of the project's own may compile files that no build file names.
+    sources = read_sources(tree, is_native=is_native or "cmdclass" in metadata.setup.keywords)
     if sources.is_partial:
         notes.append("there are many source files; only the first ones were read")
     base = base or base_choice(("" if refused else image_of(pyproject)) or DEFAULT)
@@ -115,7 +127,9 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         cmake=cmake,
         meson=meson,
         cargo=cargo,
+        is_native=is_native,
         sources=sources,
+        built_libraries=tuple(name for name in tree.own if re.search(r"\.so(?:\.\d+)*$", name)),
         modules=modules,
         is_checkout=metadata.version_tool is not None and top_of(root.root) is not None,
         release=_release(root.root, metadata.name.text if metadata.name else "") if metadata.version_tool else "",
@@ -133,9 +147,8 @@ def _above(root: Tree, folder: str) -> str:
 
 
 def _is_native(metadata: Metadata, cmake: NativeBuild, meson: NativeBuild, cargo: Cargo | None) -> bool:
-    """Whether the project has a build that may compile files which no build file names."""
     setup, modules = metadata.setup, metadata.pyproject.get("tool", "setuptools", "ext-modules")
-    return bool(cmake.file or meson.file or cargo or setup.extensions or "cmdclass" in setup.keywords or modules)
+    return bool(cmake.file or meson.file or cargo or setup.extensions or "ext_modules" in setup.keywords or modules)
 
 
 def _empty_submodules(tree: Tree) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bakery.core.errors import BakeryError
-from bakery.init.built_files import built_files
+from bakery.init.built_files import HEADER, built_files
 from bakery.init.findings import Fact, Place, Toml, matches, read_toml, texts
 from bakery.init.tree import TABLES, Tree
 
@@ -52,22 +53,78 @@ class NativeBuild:
 
 _COMMENT = re.compile(r"(?m)#[^\n]*$")
 _CMAKE_CALL = re.compile(
-    r"\b(cmake_minimum_required|option|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
+    r"\b(cmake_minimum_required|add_subdirectory|include|if|else|elseif|endif|set|option|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
     r"|FetchContent_Declare|CPMAddPackage|ExternalProject_Add|pybind11_add_module|nanobind_add_module|file"
     r"|python_add_library|target_link_libraries)[ \t]*\(([^()]{0,2000})",
     re.IGNORECASE,
 )
 
+_FETCHES = ("fetchcontent_declare", "cpmaddpackage", "externalproject_add")
+
 
 def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
-    """Read the CMake files of the tree; ``folder`` has the main one."""
+    """Read the CMake files of the tree, also those of vendored folders that they add; ``folder`` has the main one."""
     main = f"{folder}/CMakeLists.txt" if folder else "CMakeLists.txt"
     build = NativeBuild(file=main if main in tree.files else "")
+    vendored = NativeBuild()
     names = [name for name in tree.own if name.endswith(("CMakeLists.txt", ".cmake")) and name != main]
-    for name, text in texts(tree, ([main] if build.file else []) + names):
+    names = [*([main] if build.file else []), *names]
+    own, off = set(names), _Off("".join(tree.text(name) or "" for name in ("pyproject.toml", "setup.py")))
+    # The list grows while it is read.
+    for name, text in texts(tree, names):
         for match, line in matches(_CMAKE_CALL, _COMMENT.sub("", text)):
-            _cmake_call(build, match[1].lower(), match[2], Place(name, line))
+            command = match[1].lower()
+            if off.skips(name, command, match[2].split()) and name not in own:
+                continue
+            if command in ("add_subdirectory", "include"):
+                names += [item for item in _added(name, match[2]) if item in tree.files and item not in names]
+            else:
+                _cmake_call(build if name in own else vendored, command, match[2], Place(name, line))
+    if vendored.cuda_option:
+        # Nobody sets the option of a vendored library unasked.
+        vendored.languages.pop("cuda", None)
+    build.cuda_option = build.cuda_option or vendored.cuda_option
+    build.downloads = build.downloads or vendored.downloads
+    build.languages |= {key: place for key, place in vendored.languages.items() if key not in build.languages}
+    build.cuda_libraries |= {
+        key: place for key, place in vendored.cuda_libraries.items() if key not in build.cuda_libraries
+    }
     return build
+
+
+class _Off:
+    """Which calls of CMake files no build reaches, because an option is off that nothing in the project switches on."""
+
+    def __init__(self, settings: str) -> None:
+        self._settings = settings
+        self._options: set[str] = set()
+        self._file = ""
+        self._conditions: list[bool] = []
+
+    def skips(self, name: str, command: str, words: list[str]) -> bool:
+        """Whether a call is not reached; the calls of a file come in their order."""
+        if name != self._file:
+            self._file, self._conditions = name, []
+        is_on = words[1:2] == ["ON"]
+        if command == "option" and words and words[-1] == "OFF" and words[0] not in self._settings:
+            self._options.add(words[0])
+        elif command == "set" and is_on:
+            self._options.discard(words[0])
+        elif command == "if":
+            self._conditions.append(len(words) == 1 and words[0] in self._options)
+        elif command == "endif":
+            del self._conditions[-1:]
+        elif command in ("else", "elseif") and self._conditions:
+            self._conditions[-1] = False
+        return any(self._conditions)
+
+
+def _added(name: str, text: str) -> Iterator[str]:
+    """Yield the files that ``add_subdirectory`` or ``include`` of a CMake file may stand for."""
+    word = re.sub(r"^\$\{\w+_DIR\}/", "", (text.split() or [""])[0].strip('"'))
+    folder = name.rpartition("/")[0]
+    for path in (f"{word}/CMakeLists.txt", word, f"{word}.cmake", f"cmake/{word}.cmake"):
+        yield posixpath.normpath(posixpath.join(folder, path))
 
 
 def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> None:
@@ -93,8 +150,11 @@ def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> No
         _add(build.cuda_libraries, re.findall(r"CUDA::([a-z]+)", text), place)
     elif command.endswith("_add_module") or command == "python_add_library":
         build.modules += [Fact(word, place) for word in words[:1] if word.isidentifier()]
-    elif (command != "file" or words[:1] == ["DOWNLOAD"]) and re.search(r"GIT_REPOSITORY|URL|gh:|DOWNLOAD", text):
-        build.downloads = build.downloads or Fact(words[0], place)
+    elif (command in _FETCHES or (command == "file" and words[:1] == ["DOWNLOAD"])) and re.search(
+        r"GIT_REPOSITORY|URL|gh:|DOWNLOAD", text
+    ):
+        name = next((word for word in words if word not in ("NAME", "DOWNLOAD")), "")
+        build.downloads = build.downloads or Fact(name, place)
 
 
 def _add(places: dict[str, Place], names: Iterable[str], place: Place) -> None:
@@ -189,7 +249,9 @@ def _python_crate(data: Toml) -> tuple[str, ...]:
     return next(((*table, name) for table in tables for name in names if data.get(*table, name) is not None), ())
 
 
-_INCLUDE = re.compile(rb"#[ \t]*include[ \t]*[<\"]([\w./+-]{1,120})[>\"]")
+_DIRECTIVE = re.compile(
+    rb"#[ \t]*(?:include[ \t]*[<\"]([\w./+-]{1,120})[>\"]|(if)(?:ndef[ \t]+(\w{1,200})\s*#[ \t]*define[ \t]+\3\b)?|endif)"
+)
 _EXTERN = re.compile(rb"cdef[ \t]+extern[ \t]+from[ \t]+[<\"]{1,2}([\w./+-]{1,120})")
 
 
@@ -200,18 +262,25 @@ class Sources:
     Attributes:
         languages: language → its first file.
         headers: included header → its first include.
-        absent: the included headers that are not in the tree.
+        certain: the same, without includes that a condition guards.
+        absent: those of the certain headers that are not in the tree.
         uncompiled: the first Cython source, if the tree has no C or C++ file of any.
         is_partial: there are more files than were read.
-        built: the same of the files that the build compiles; these are `built` itself.
+        files: the same of the files that the build compiles; None if these are they.
     """
 
     languages: dict[str, Place] = field(default_factory=dict)
     headers: dict[str, Place] = field(default_factory=dict)
+    certain: dict[str, Place] = field(default_factory=dict)
     absent: dict[str, Place] = field(default_factory=dict)
     uncompiled: Place | None = None
     is_partial: bool = False
-    built: Sources | None = None
+    files: Sources | None = None
+
+    @property
+    def built(self) -> Sources:
+        """The same of the files that the build compiles."""
+        return self.files or self
 
     def includes(self, *starts: str) -> Place | None:
         """Return the first include of a header whose path starts so."""
@@ -230,23 +299,36 @@ def read_sources(tree: Tree, *, is_native: bool = True) -> Sources:
         content = b"" if language in ("fortran", "rust") else tree.read(name, _START) or b""
         for part in (sources, built) if name in compiled else (sources,):
             part.languages.setdefault(language, Place(name))
-            _includes(part.headers, name, content, language)
-    sources.built = built
+            _includes(part, name, content, language)
+    sources.files = built
     cython = [name for name, language in files if language == "cython"]
     if not any(f"{name[:-4]}{end}" in tree.files for name in cython for end in (".c", ".cpp", ".cxx")):
         sources.uncompiled = sources.languages.get("cython")
     present = {name.rpartition("/")[2] for name in tree.files}
-    sources.absent = {name: at for name, at in sources.headers.items() if name.rpartition("/")[2] not in present}
+    # A copy of a library is in a folder of its name, such as `boost/`, wherever that is.
+    present |= {f"{part}/" for name in tree.files if HEADER.search(name) for part in name.split("/")[:-1]}
+    for part in (sources, built):
+        part.absent = {
+            name: at
+            for name, at in part.certain.items()
+            if name.rpartition("/")[2] not in present and f"{name.partition('/')[0]}/" not in present
+        }
     return sources
 
 
-def _includes(headers: dict[str, Place], name: str, content: bytes, language: str) -> None:
-    for match in (_EXTERN if language.startswith("cython") else _INCLUDE).finditer(content):
-        header, start = match[1].decode(), match.start()
+def _includes(part: Sources, name: str, content: bytes, language: str) -> None:
+    conditions = 0
+    for match in (_EXTERN if language.startswith("cython") else _DIRECTIVE).finditer(content):
+        start = match.start()
         # Only at the start of a line; to search for ^ is several times slower.
-        if (
-            len(headers) < _MOST_HEADERS
-            and header not in headers
-            and not content[content.rfind(b"\n", 0, start) + 1 : start].strip()
-        ):
-            headers[header] = Place(name, content.count(b"\n", 0, start) + 1)
+        if content[content.rfind(b"\n", 0, start) + 1 : start].strip():
+            continue
+        if match[1] is None:
+            # What keeps a header from a second include is no condition.
+            conditions += 0 if match[3] else 1 if match[2] else -1
+            continue
+        header = match[1].decode()
+        place = Place(name, content.count(b"\n", 0, start) + 1)
+        for headers in (part.headers, part.certain) if conditions <= 0 else (part.headers,):
+            if len(headers) < _MOST_HEADERS:
+                headers.setdefault(header, place)

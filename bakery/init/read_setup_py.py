@@ -124,19 +124,21 @@ class _Reader:
             name, default = (self._facts(item)[:1] for item in call.args)
             if name and default and _ARCHS.match(name[0].text) and _LIST.match(default[0].text):
                 setup.archs.setdefault(name[0].text, Fact(default[0].text, _place(call)))
-        if called in _EXTENSIONS:
+        # A class of the project's own, such as ExtensionUsingNumpy, is called like setuptools' one.
+        is_extension = called in _EXTENSIONS or ("Extension" in called and len(call.args) > 1)
+        if is_extension:
             setup.extensions.setdefault(called, _place(call))
             setup.names += self._facts(call.args[0])[:1] if call.args else []
         for keyword in call.keywords:
-            if keyword.arg == "py_limited_api" and called not in _EXTENSIONS:
+            if keyword.arg == "py_limited_api" and not is_extension:
                 self.setup.wheel_tags += self._facts(keyword.value)
             if called in ("setup", "dict") and keyword.arg:
                 setup.keywords.setdefault(keyword.arg, []).extend(self._facts(keyword.value))
                 if keyword.arg == "package_dir" and isinstance(keyword.value, ast.Dict):
                     self._package_folder(keyword.value)
-            elif called in _EXTENSIONS and keyword.arg == "name":
+            elif is_extension and keyword.arg == "name":
                 setup.names += self._facts(keyword.value)[:1]
-            elif called in _EXTENSIONS and keyword.arg == "libraries":
+            elif is_extension and keyword.arg == "libraries":
                 setup.libraries += self._facts(keyword.value)
 
     def _tag(self, node: ast.Tuple | ast.Assign) -> None:

@@ -19,6 +19,7 @@ _GENERAL = ("dev", "develop", "development", "all")
 """Those that have more than tests need: only pytest and its plugins are taken."""
 
 _PYTEST = re.compile(r"(?m)^(?:import pytest|from pytest\b|(?:async )?def test_)")
+_GPU = re.compile(r"""\.cuda\(|["']cuda(?::\d)?["']|\bimport (?:cupy|pycuda)\b""")
 _MOST_READ = 50
 _MOST_PATHS = 100
 
@@ -36,6 +37,7 @@ class Tests:
         files: what the command needs of the project.
         command: empty if nothing is certain enough.
         place: what shows the tests.
+        uses_gpu: one of them names CUDA.
         rest: what is not carried over.
     """
 
@@ -43,6 +45,7 @@ class Tests:
     files: list[str] = field(default_factory=list)
     command: str = ""
     place: Place = field(default_factory=lambda: Place(""))
+    uses_gpu: bool = False
     rest: list[Rest] = field(default_factory=list)
 
 
@@ -124,9 +127,9 @@ def read_tests(tree: Tree, metadata: Metadata, module: str) -> Tests | None:
     tests.place = settings or (Place(files[0]) if files else tests.place)
     _requirements(tests, metadata.pyproject)
     names = {requirement_name(fact.text) for fact in tests.requirements}
-    is_pytest = (
-        settings or "pytest" in names or any(_PYTEST.search(tree.text(name) or "") for name in files[:_MOST_READ])
-    )
+    read = [tree.text(name) or "" for name in files[:_MOST_READ]]
+    tests.uses_gpu = any(_GPU.search(text) for text in read)
+    is_pytest = settings or "pytest" in names or any(map(_PYTEST.search, read))
     if not folders:
         if not tests.requirements and not tests.rest:
             return None

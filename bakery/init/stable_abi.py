@@ -26,8 +26,8 @@ def one_wheel(metadata: Metadata, meson: NativeBuild, cargo: Cargo | None) -> Fa
     for tag in metadata.wheel_tags:
         if match := _ABI3.fullmatch(tag.text):
             return Fact(f"3.{match[1]}", tag.place)
-        if tag.text == "py3":
-            return tag
+        if re.fullmatch(r"py3\d{0,2}", tag.text):
+            return Fact("py3", tag.place)
     if pyproject.get("tool", "meson-python", "limited-api") is True:
         return meson.abi3
     uses_rust = metadata.needs("setuptools-rust") or metadata.setup.extensions.get("RustExtension")

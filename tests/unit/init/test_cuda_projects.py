@@ -67,6 +67,79 @@ def test_cuda_files_that_are_compiled_at_run_time_need_no_toolkit(tmp_path: Path
     assert any(" is for CUDA, and no build file compiles it" in note for note in found.draft.notes)
 
 
+def test_a_package_that_compiles_at_run_time_is_one_wheel_and_needs_no_packages(tmp_path: Path) -> None:
+    text = 'from setuptools import setup\nsetup(name="demo", packages=["pkg"], cmdclass={"sdist": None})\n'
+    test = 'def test_run():\n    assert torch.zeros(1, device="cuda")\n'
+    found = made(tmp_path, {"setup.py": text, "pkg/a.cu": "#include <boost/any.hpp>\n", "tests/test_a.py": test})
+    assert found.draft.title.startswith("Python, and CUDA that is compiled at run time")
+    assert len(found.draft.texts("matrix.python")) == 1
+    assert not {"builder.system-packages", "test.command"} & found.draft.entries.keys()
+
+
+def test_shared_objects_that_are_there_already_are_said(tmp_path: Path) -> None:
+    files = {"pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n', "pkg/__init__.py": "", "pkg/liba.so": ""}
+    found = made(tmp_path, files)
+    assert "libraries that are built already" in found.draft.title
+    assert any(note.startswith("pkg/liba.so") for note in found.draft.notes)
+
+
+_CMAKE = {
+    "pyproject.toml": '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
+    '[project]\nname = "demo"\nversion = "1"\n',
+    "CMakeLists.txt": "project(demo)\nadd_subdirectory(vendor/engine)\n",
+}
+_ENGINE = """project(engine LANGUAGES C CXX)
+option(ENGINE_LOGS "Logs" OFF)
+if (ENGINE_LOGS)
+  FetchContent_Declare(logs GIT_REPOSITORY x)
+endif()
+"""
+
+
+def test_an_option_of_a_vendored_library_is_said(tmp_path: Path) -> None:
+    text = f'{_ENGINE}option(ENGINE_CUDA "GPU" OFF)\nif(ENGINE_CUDA)\nenable_language(CUDA)\nendif()\n'
+    found = made(tmp_path, {**_CMAKE, "vendor/engine/CMakeLists.txt": text})
+    assert found.draft.title.startswith("C++, built by")
+    assert not {"builder.toolkit", "builder.network"} & found.draft.entries.keys()
+    assert any(note.startswith("vendor/engine/CMakeLists.txt:6: the option ENGINE_CUDA") for note in found.draft.notes)
+
+
+def test_what_a_vendored_library_needs(tmp_path: Path) -> None:
+    cuda = "enable_language(CUDA)\ninclude(fetch)\ntarget_link_libraries(engine CUDA::cufft)\n"
+    fetch = "file(DOWNLOAD https://example.org/a.cmake a.cmake)\n"
+    files = {"vendor/engine/CMakeLists.txt": _ENGINE + cuda, "vendor/engine/cmake/fetch.cmake": fetch}
+    found = made(tmp_path, {**_CMAKE, **files})
+    assert found.draft.texts("builder.components") == ["cufft"]
+    assert found.draft.entries["builder.network"].reason.startswith("guess: vendor/engine/cmake/fetch.cmake:1")
+
+
+@pytest.mark.parametrize(
+    ("source", "packages"),
+    [
+        ("#include <openssl/ssl.h>\n#include <math.h>\n", ["libssl-dev"]),
+        ("#ifdef WITH_SSL\n#include <openssl/ssl.h>\n#endif\n", []),
+        ("#ifndef A_H\n#define A_H\n#include <openssl/ssl.h>\n#endif\n", ["libssl-dev"]),
+        ("#include <boost/any.hpp>\n", []),
+    ],
+)
+def test_only_headers_that_every_build_includes_need_packages(tmp_path: Path, source: str, packages: list[str]) -> None:
+    files = {**setup_py(), "csrc/b.cpp": source, "subset/boost/other.hpp": ""}
+    assert made(tmp_path, files).draft.texts("builder.system-packages") == packages
+
+
+def test_classifiers_do_not_cut_the_pythons_of_a_framework(tmp_path: Path) -> None:
+    found = made(tmp_path, setup_py("", _CALL, ', classifiers=["Programming Language :: Python :: 3.9"]'))
+    assert "3.13" in found.draft.texts("matrix.python")
+
+
+def test_a_class_of_extensions_of_the_projects_own(tmp_path: Path) -> None:
+    text = (
+        'from helper import NumpyExtension, setup\nsetup(name="demo", ext_modules=[NumpyExtension("_c", ["a.cpp"])])\n'
+    )
+    found = made(tmp_path, {"setup.py": text, "a.cpp": "#include <a.hpp>\n", "a.hpp": "#include <cuda.h>\n"})
+    assert found.draft.entries["builder.toolkit"].reason == "a.hpp:1"
+
+
 def test_an_option_for_cuda_that_is_off_is_switched_on(tmp_path: Path) -> None:
     cmake = """cmake_minimum_required(VERSION 3.20)
 project(demo LANGUAGES CXX)
