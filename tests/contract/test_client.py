@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from own_sources import all_trees as trees
 from python_on_whales import DockerClient, utils
 
 from bakery.core.errors import EngineError
 from bakery.engine.client import ClientError, Engine
-from tests.unit.test_answers_of_strangers import trees
 
 _DOCKER = f"""#!/bin/sh
 '''exec' "{sys.executable}" -I -S "$0" "$@"

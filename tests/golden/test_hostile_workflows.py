@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
-import sysconfig
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from ruamel.yaml import YAML
+from workflow_judges import STRICT, parsed, schema_errors, zizmor
 
 from bakery.core.errors import PlanError, RecipeError
 from bakery.emit.files import generate
@@ -35,23 +33,9 @@ ATOMS = (
     *(
         ": ",
         " #",
-        "#",
         "- ",
-        "-",
         "? ",
-        "&a",
-        "*a",
-        "!",
-        "!!python/object",
-        "|",
-        ">",
-        "%",
-        "@",
-        ",",
-        "[",
-        "]",
-        "{",
-        "}",
+        *["#", "-", "!", "|", ">", "%", "@", ",", "[", "]", "{", "}", "&a", "*a", "!!python/object"],
     ),
     *("~", "null", "true", "No", "0x10", "1e3", ".5", ".inf", "12:30:45", "2001-01-01", "=", "<<", "---", "...", "._1"),
     *(";", "&&", "||", "<", "> /etc/x", "!(a)", "{a,b}", "\u200b", "\u202e", "\ufeff", "\ufffe", "\uffff", "\ud7ff"),
@@ -159,10 +143,6 @@ def module_jobs(place: Path, path: str) -> str:
     return module_workflow([job], ci, lambda recipe, version, machine: f"{recipe}:{version}-{machine}")
 
 
-def parsed(document: str) -> Any:
-    return YAML(typ="safe").load(document)
-
-
 def filled(value: Any, texts: Iterable[tuple[str, str]]) -> Any:
     """Return a document with the hostile texts in the places of the harmless ones."""
     if isinstance(value, dict):
@@ -201,17 +181,9 @@ def made(place: Path, count: int) -> list[Path]:
     return found
 
 
-def tool(name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sysconfig.get_path("scripts")) / name
-    return subprocess.run([program, *words], capture_output=True, text=True, check=False)
-
-
 def judge(files: list[Path]) -> None:
-    names = list(map(str, files))
-    done = tool("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *names)
-    assert done.returncode == 0, done.stdout
-    done = tool("zizmor", "--offline", "--no-progress", "--persona", "auditor", *names)
-    assert (done.returncode, "No findings to report" in done.stdout + done.stderr) == (0, True), done.stdout[-3000:]
+    assert schema_errors("github-workflows", files) == []
+    assert zizmor(*STRICT, *files) == ""
 
 
 def test_hostile_texts_are_texts(tmp_path: Path) -> None:
@@ -269,23 +241,7 @@ def test_an_expression_is_refused_with_its_line(tmp_path: Path, place: str, key:
     "name",
     [
         "a b",
-        "a~",
-        "a^",
-        "a:b",
-        "a\\",
-        "a..b",
-        "/a",
-        "a/",
-        "a//b",
-        "a.",
-        "[a",
-        "a]",
-        "[]",
-        "[z-a]",
-        "?",
-        "+",
-        "a?+",
-        "!",
+        *["a~", "a^", "a:b", "a\\", "a..b", "/a", "a/", "a//b", "a.", "[a", "a]", "[]", "[z-a]", "?", "+", "a?+", "!"],
     ],
 )
 def test_a_filter_that_github_does_not_take_is_refused(name: str) -> None:

@@ -9,14 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 
 import pytest
-
-from tests.unit.test_conventions import TOPS
-
-PROGRAMS = ("toolchains/programs/", "bakery_iree/programs/", "release/programs/")
-"""Programs that run inside images or on other machines: of them, only servers are looked at."""
+from own_sources import PROGRAMS, all_trees, nodes, trees
 
 PARSERS = {f"{module}.{name}" for module in ("json", "tomllib", "pickle", "marshal") for name in ("load", "loads")}
 PARSERS |= {"json.JSONDecoder", "ast.literal_eval", "pickle.Unpickler"}
@@ -71,13 +66,6 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
 }
 
 
-@cache
-def trees() -> dict[str, ast.Module]:
-    """All modules, those of programs too."""
-    names = {path: path.relative_to(top).as_posix() for top, package in TOPS for path in (top / package).rglob("*.py")}
-    return {name: ast.parse(path.read_text()) for path, name in sorted(names.items())}
-
-
 def imported(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
         for item in node.names:
@@ -116,20 +104,20 @@ def is_unbounded(call: ast.Call) -> bool:
 
 def without_limits(tree: ast.AST) -> Iterator[str]:
     """Yield the name of each call, import and loop that reads or parses without a limit."""
-    nodes = list(ast.walk(tree))
+    found = nodes(tree)
     own = {
-        id(call.func) for call in nodes if isinstance(call, ast.Call) and last_name(call.func) in ENDS and is_own(call)
+        id(call.func) for call in found if isinstance(call, ast.Call) and last_name(call.func) in ENDS and is_own(call)
     }
     opened = {
         item.optional_vars.id
-        for node in nodes
+        for node in found
         if isinstance(node, ast.With)
         for item in node.items
         if isinstance(item.optional_vars, ast.Name) and isinstance(item.context_expr, ast.Call)
         and ast.unparse(item.context_expr.func).rpartition(".")[2] in OPENS
         and not ast.unparse(item.context_expr.func).startswith(ARCHIVES)
     }  # fmt: skip
-    for node in nodes:
+    for node in found:
         yield from imported(node)
         if (
             isinstance(node, ast.Attribute)
@@ -155,7 +143,7 @@ def test_nothing_is_read_around_the_readers() -> None:
     found = {
         name: set(without_limits(tree)) - ALLOWED.get(name, (set(), ""))[0]
         for name, tree in trees().items()
-        if name not in OWNERS and not name.startswith(PROGRAMS)
+        if name not in OWNERS
     }
     assert {name: names for name, names in found.items() if names} == {}
 
@@ -168,7 +156,8 @@ def test_no_exception_is_left_over() -> None:
 
 def test_programs_in_images_download_by_their_own_function() -> None:
     names = {"http.client", "socket", *SERVERS}
-    found = {name for name, tree in trees().items() if name.startswith(PROGRAMS) and names & set(without_limits(tree))}
+    programs = {name: tree for name, tree in all_trees().items() if name.startswith(PROGRAMS)}
+    found = {name for name, tree in programs.items() if names & set(without_limits(tree))}
     assert found == {"toolchains/programs/packages/download.py"}
 
 

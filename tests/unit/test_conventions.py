@@ -7,33 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
+from own_sources import FILES, nodes, trees
 
 from bakery.recipe import type_names
 from bakery.recipe.models import Recipe
 from bakery.recipe.models.base import Model
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = ("toolchains/programs/", "bakery_iree/programs/", "release/programs/")
-"""Programs that run inside images or on other machines: they print and exit."""
-
-TOPS = (
-    (ROOT / "bakery", "."),
-    (ROOT / "packages/wheel-audit", "wheel_audit"),
-    (ROOT / "packages/bakery-iree", "bakery_iree"),
-)
-"""Folder that names are relative to, and the package in it."""
-
-FILES = {
-    name: path
-    for top, package in TOPS
-    for path in sorted((top / package).rglob("*.py"))
-    if not (name := path.relative_to(top).as_posix()).startswith(PROGRAMS)
-}
-"""Name → path: ``core/text.py`` of bakery, ``wheel_audit/wheel.py``."""
 
 CONSOLE = (
     "runs/display.py",
@@ -76,14 +56,9 @@ def test_files_are_no_books() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_FILE} == {}
 
 
-@cache
-def trees() -> dict[str, ast.Module]:
-    return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
-
-
 def imported(tree: ast.AST) -> Iterator[str]:
     """Yield the full name of every imported module, inside functions too."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -93,7 +68,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def offences(name: str, tree: ast.Module) -> Iterator[str]:
     """Yield what only the command may do."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         used = ""
         if isinstance(node, ast.Import | ast.ImportFrom):
             for module in {module.split(".")[0] for module in imported(node)}:
@@ -146,7 +121,7 @@ DISPLAYS = ("place", "origins.get")
 def reads_by_path(tree: ast.AST) -> list[str]:
     """Return what reads a setting by its dotted path: ``settings.text("wheel.abi3")``, ``values["wheel.abi3"]``."""
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             path = node.args[0]
         elif isinstance(node, ast.Subscript):

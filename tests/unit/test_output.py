@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from own_sources import FILES, nodes, trees
 from rich.table import Column
 from rich.text import Text
 
@@ -26,7 +27,6 @@ from bakery.runs.cibuildwheel import process
 from bakery.runs.display import PlainDisplay, RawDisplay
 from bakery.runs.kept_logs import lines
 from bakery.runs.report_page import html
-from tests.unit.test_conventions import FILES, trees
 from wheel_audit.tables import plain_table
 from wheel_audit.terminal import SafeConsole, shown
 from wheel_audit.text import printable_json
@@ -69,14 +69,13 @@ def ways_around(name: str, tree: ast.Module) -> Iterator[str]:
     if name in ("wheel_audit/terminal.py", "runs/debug_terminal.py"):
         # The second passes on a shell in a container that the user opened, whose terminal it is.
         return
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
+    asked = {node.value for node in nodes(tree) if isinstance(node, ast.Attribute) and node.attr == "isatty"}
+    for node in nodes(tree):
         used = name_of(node.func) if isinstance(node, ast.Call) else name_of(node)
         is_used = isinstance(node, ast.Call) or used.startswith("sys.")
-        if is_used and used in FORBIDDEN and (name, used) not in ALLOWED:
-            asks = isinstance(parents.get(node), ast.Attribute) and name_of(parents[node]).endswith(".isatty")
-            if not (used.startswith("sys.") and (name in STREAMS or asks)):
-                yield f"{name}:{node.lineno} uses {used}"  # type: ignore[attr-defined]
+        is_stream = used.startswith("sys.") and (name in STREAMS or node in asked)
+        if is_used and used in FORBIDDEN and (name, used) not in ALLOWED and not is_stream:
+            yield f"{name}:{node.lineno} uses {used}"  # type: ignore[attr-defined]
         # A file of the object itself is no console's.
         is_console = used.endswith(".file.write") and not used.startswith("self.file")
         if isinstance(node, ast.Call) and (used == "os.write" or is_console):
@@ -328,7 +327,7 @@ HARMLESS = {"findings[0].rule.id", "problems[0].rule.id", "other", "platform", "
 
 def unquoted(name: str, tree: ast.Module) -> Iterator[str]:
     """Yield what stands unquoted in a command that a user may copy."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         text = ""
         for part in node.values if isinstance(node, ast.JoinedStr) else ():
             if isinstance(part, ast.FormattedValue):

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-
-from tests.unit.test_conventions import ROOT, trees
+from own_sources import ROOT, nodes, trees
 
 WRITES = {"write_text", "write_bytes", "extractall", "extract", "symlink_to", "hardlink_to"}
 COPIES = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move", "unpack_archive")}
@@ -77,7 +76,7 @@ ARCHIVES = ("archive", "zipped", "tarfile", "zipfile", "source", "result", "insi
 
 def calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield line and name of each call that may go through a link."""
-    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for node in (node for node in nodes(tree) if isinstance(node, ast.Call)):
         name = ast.unparse(node.func)
         owner, _, last = name.rpartition(".")
         opens = name in OPENS or (last == "open" and owner and owner not in ARCHIVES)

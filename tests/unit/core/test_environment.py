@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from own_sources import nodes, trees
 
 import bakery
 import bakery_iree
@@ -103,12 +105,13 @@ def test_a_stranger_gets_nothing_that_may_hold_a_credential() -> None:
 # --- every call that starts a program says what environment it gets ---------------------------------
 
 STARTS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
-MAKERS = {
-    name
-    for _, text in sources(".py")
-    for name in re.findall(r"def (\w+)\((?:(?!\bdef )[\s\S])*?\) -> CleanEnvironment:", text)
-}
-"""What returns a `CleanEnvironment`, as mypy checks."""
+
+
+@cache
+def makers() -> set[str]:
+    """Return the functions that return a `CleanEnvironment`, as mypy checks."""
+    functions = [node for tree in trees().values() for node in nodes(tree) if isinstance(node, ast.FunctionDef)]
+    return {item.name for item in functions if item.returns and ast.unparse(item.returns) == "CleanEnvironment"}
 
 
 def starts_program(call: ast.Call) -> bool:
@@ -126,7 +129,7 @@ def starts_program(call: ast.Call) -> bool:
 def made(expression: ast.AST, function: ast.AST) -> bool:
     """Say whether an environment comes from one of the two functions: called here, or a parameter of their type."""
     if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Name):
-        return expression.func.id in MAKERS
+        return expression.func.id in makers()
     if not isinstance(expression, ast.Name):
         return False
     arguments = function.args if isinstance(function, ast.FunctionDef) else None
@@ -135,20 +138,16 @@ def made(expression: ast.AST, function: ast.AST) -> bool:
         for item in ([*arguments.args, *arguments.kwonlyargs] if arguments else [])
         if isinstance(item.annotation, ast.Name) and item.annotation.id == "CleanEnvironment"
     }
-    assigned = {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and made(node.value, ast.Pass())
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    rebound = {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and not made(node.value, ast.Pass())
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    assigned, rebound = (
+        {
+            target.id
+            for node in nodes(function)
+            if isinstance(node, ast.Assign) and made(node.value, ast.Pass()) is is_made
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for is_made in (True, False)
+    )
     return expression.id in (typed | assigned) - rebound
 
 
@@ -177,7 +176,7 @@ def offences(name: str, tree: ast.AST) -> Iterator[str]:
 
 
 def test_programs_get_an_environment_that_was_made_for_them() -> None:
-    assert [wrong for name, text in sources(".py") for wrong in offences(name, ast.parse(text))] == []
+    assert [wrong for name, tree in trees().items() for wrong in offences(name, tree)] == []
 
 
 @pytest.mark.parametrize(
