@@ -43,11 +43,7 @@ class Buildx:
         )
 
     def print(
-        self,
-        hcl: str,
-        targets: Sequence[str],
-        variables: Mapping[str, str] | None = None,
-        sets: Sequence[str] = (),
+        self, hcl: str, targets: Sequence[str], variables: Mapping[str, str] | None = None, sets: Sequence[str] = ()
     ) -> dict[str, Json]:
         """Return what ``bake --print`` says of a bake file."""
         with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".hcl", encoding="utf-8", newline="\n") as file:

@@ -17,31 +17,12 @@ FRAGMENTS = (
     *("\\", "\\\\", "\\n", "\\u0041", '"', '""', "'", "''", "`", "`id`", "$(id)", "$HOME", "$1", "$"),
     *("#", "# syntax=x", "//", "/*", "<<EOF", "EOF", "<<-'EOF'", "&&", "||", ";", "|", ">", "<", "~", "*", "?", "!"),
     *(
-        "[",
-        "]",
-        "(",
-        ")",
-        "=",
-        ":",
-        ",",
-        " ",
-        "  ",
-        "-",
-        "--",
-        "+=",
-        "@",
-        "^",
-        ".",
-        "..",
-        "a",
-        "Z",
-        "0",
-        "null",
+        "[", "]", "(", ")", "=", ":", ",", " ", "  ", "-", "--", "+=", "@", "^", ".", "..", "a", "Z", "0", "null",
         "true",
     ),
     *("é", "ü̈", "漢字", "𝄞", "👩‍👩‍👧", "\u00a0", "\u200b", "\u202e", "\ufeff", "\ue000", "\U000e0001", "\uffff"),
     *(f"${{{name}}}" for name in NAMES),
-)
+)  # fmt: skip
 """What some language on the way gives a meaning: HCL, Dockerfile, shell, CSV, JSON, globs."""
 
 _CHARACTERS = st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"))
@@ -184,14 +165,9 @@ overrides = st.one_of(
     ),
     st.sampled_from(
         [
-            "*.no-cache=true",
-            "wheel.pull=false",
-            "dev.shm-size=1g",
-            "*.tags+=",
-            "*.cache-from=",
-            "*.cache-from+=a/b",
-            "dev.cache-to=type=local,dest=x",
+            "*.no-cache=true", "wheel.pull=false", "dev.shm-size=1g", "*.tags+=", "*.cache-from=",
+            "*.cache-from+=a/b", "dev.cache-to=type=local,dest=x",
         ]
     ),
-)
+)  # fmt: skip
 """Texts for ``--set``."""

@@ -79,21 +79,12 @@ def test_flags_name_only_what_is_outside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "override",
     [
-        "*.output=type=local,dest=/etc",
-        "*.output+=type=local,dest=../x",
-        "*.output=/etc",
-        '*.output="type=tar","dest=/etc/x"',
-        "*.output=link/x",
-        "w.cache-to=type=local,dest=/var/cache",
-        "w.cache-from=type=local,src=/var/cache",
-        "w.secrets=id=x,src=/etc/shadow",
-        "w.contexts.src=/root",
-        "w.context=..",
-        "w.dockerfile=/etc/passwd",
-        "w.network=host",
-        "w.entitlements+=security.insecure",
+        "*.output=type=local,dest=/etc", "*.output+=type=local,dest=../x", "*.output=/etc",
+        '*.output="type=tar","dest=/etc/x"', "*.output=link/x", "w.cache-to=type=local,dest=/var/cache",
+        "w.cache-from=type=local,src=/var/cache", "w.secrets=id=x,src=/etc/shadow", "w.contexts.src=/root",
+        "w.context=..", "w.dockerfile=/etc/passwd", "w.network=host", "w.entitlements+=security.insecure",
     ],
-)
+)  # fmt: skip
 def test_overrides_that_reach_out_are_refused(tmp_path: Path, override: str) -> None:
     (tmp_path / "link").symlink_to("/etc")
     with pytest.raises(PlanError, match=r"outside|entitlement"):
@@ -103,18 +94,11 @@ def test_overrides_that_reach_out_are_refused(tmp_path: Path, override: str) -> 
 @pytest.mark.parametrize(
     "override",
     [
-        "*.args.X=/etc",
-        "*.platform=linux/arm64",
-        "*.output=type=local,dest=out",
-        "*.output=type=docker",
-        "*.output=type=tar,dest=/allowed/x.tar",
-        "w.cache-from=type=gha",
-        "w.contexts.src=docker-image://x",
-        "w.secrets=id=x,src=/read/x",
-        "w.no-cache=true",
-        "nonsense",
+        "*.args.X=/etc", "*.platform=linux/arm64", "*.output=type=local,dest=out", "*.output=type=docker",
+        "*.output=type=tar,dest=/allowed/x.tar", "w.cache-from=type=gha", "w.contexts.src=docker-image://x",
+        "w.secrets=id=x,src=/read/x", "w.no-cache=true", "nonsense",
     ],
-)
+)  # fmt: skip
 def test_other_overrides_pass(tmp_path: Path, override: str) -> None:
     Allowed(tmp_path, (Path("/read"),), (Path("/allowed"),)).require([override])
 

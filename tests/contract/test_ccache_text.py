@@ -60,22 +60,11 @@ def test_options_of_builds_are_understood(words: str) -> None:
     "word",
     [
         *(
-            "-march=native",
-            "-mtune=native",
-            "-g3",
-            "-ggdb3",
-            "-fprofile-use",
-            "-fprofile-use=x",
+            "-march=native", "-mtune=native", "-g3", "-ggdb3", "-fprofile-use", "-fprofile-use=x",
             "-fbranch-probabilities",
         ),
         *(
-            "-fauto-profile=x",
-            "-fplugin=x.so",
-            "-fpass-plugin=x.so",
-            "-specs=x",
-            "--specs=x",
-            "-B.",
-            "-wrapper",
+            "-fauto-profile=x", "-fplugin=x.so", "-fpass-plugin=x.so", "-specs=x", "--specs=x", "-B.", "-wrapper",
             "--config=x",
         ),
         *(
@@ -89,13 +78,7 @@ def test_options_of_builds_are_understood(words: str) -> None:
         *("-Wa,@x", "-Wp,-MD,x", "-save-temps", "-fdump-tree-all", "-fsave-optimization-record", "-gsplit-dwarf"),
         *("-frecord-gcc-switches", "-Xclang", "-Xassembler", "-fxray-attr-list=x", "--coverage", "-ftest-coverage"),
         *(
-            "-fpch-preprocess",
-            "-mllvm",
-            "-fasm-blocks",
-            "--gcc-toolchain=x",
-            "-fstack-usage",
-            "-include-pch",
-            "b.c",
+            "-fpch-preprocess", "-mllvm", "-fasm-blocks", "--gcc-toolchain=x", "-fstack-usage", "-include-pch", "b.c",
             "a.s",
         ),
         *(
@@ -107,7 +90,7 @@ def test_options_of_builds_are_understood(words: str) -> None:
             "-fworking-directory",
         ),
     ],
-)
+)  # fmt: skip
 def test_another_option_is_not_understood(word: str) -> None:
     with pytest.raises(NotUnderstoodError):
         check([word, "-c", "a.c", "-o", "a.o"], GCC)

@@ -334,10 +334,7 @@ def bakery(*arguments: object, columns: str = "", cwd: Path | None = None) -> su
 
 def test_audit_judges_the_others(fifo: Path, tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
-    good, bad = (
-        write_wheel(tmp_path),
-        hostile.WHEELS["a member without a name"][1](tmp_path / "bad"),
-    )
+    good, bad = (write_wheel(tmp_path), hostile.WHEELS["a member without a name"][1](tmp_path / "bad"))
     done = bakery("audit", fifo, bad, good)
     assert done.returncode == OutputError.exit_code
     assert f"ok      {good.name}" in done.stdout

@@ -117,18 +117,9 @@ def bundle(folder: Path, path: Path, sha256: str = "") -> str:
     """Return a Sigstore bundle about a wheel, with a certificate as its authority writes it; nothing is signed."""
     (folder / "certificate.cnf").write_text(CERTIFICATE)
     words = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-subj",
-        "/",
-        "-outform",
+        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/", "-outform",
         "DER",
-    ]
+    ]  # fmt: skip
     files = ["-config", "certificate.cnf", "-keyout", "key.pem", "-out", "certificate.der"]
     subprocess.run(["openssl", *words, *files], cwd=folder, check=True, capture_output=True)
     digest = sha256 or hashlib.sha256(path.read_bytes()).hexdigest()

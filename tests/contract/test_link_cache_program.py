@@ -238,12 +238,7 @@ def test_old_results_are_not_carried(tmp_path: Path) -> None:
     "word",
     [
         *(
-            "-Wl,-Tx.ld",
-            "-Wl,-T,x.ld",
-            "-Wl,-Rx",
-            "-Wl,@x",
-            "-Wl,--just-symbols=x",
-            "-Wl,-b,binary,x",
+            "-Wl,-Tx.ld", "-Wl,-T,x.ld", "-Wl,-Rx", "-Wl,@x", "-Wl,--just-symbols=x", "-Wl,-b,binary,x",
             "-Wl,--dynamic-list=x",
         ),
         *(
@@ -254,17 +249,11 @@ def test_old_results_are_not_carried(tmp_path: Path) -> None:
             "-Bx",
         ),
         *(
-            "-Wl,--symbol-ordering-file,x",
-            "-specs=x",
-            "-fprofile-use",
-            "-march=native",
-            "-Xlinker",
-            "-T",
-            "@x",
+            "-Wl,--symbol-ordering-file,x", "-specs=x", "-fprofile-use", "-march=native", "-Xlinker", "-T", "@x",
         ),
         *("-Wl,--defsym=a=1,-Tx", "-fplugin=x", "-Wl,--wrap=x", "-Wl,--format=binary", "-fsanitize-ignorelist=x"),
     ],
-)
+)  # fmt: skip
 def test_an_option_that_is_not_known_just_links(word: str) -> None:
     words = [COMPILER, *OPTIONS, "-o", "x.so", "main.o", word]
     with pytest.raises((link_cache.NotUnderstoodError, OSError)):

@@ -47,17 +47,8 @@ def run(project: Path, *words: str, seconds: float = 60) -> str:
     here = Path(proof_ledger.__file__).parents
     environment = {**os.environ, "PYTHONPATH": f"{here[0]}{os.pathsep}{here[2]}"}
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "proof_ledger",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-    ]
+        sys.executable, "-m", "pytest", "-q", "-p", "proof_ledger", "-p", "no:cacheprovider", "-p", "no:randomly",
+    ]  # fmt: skip
     until = f"--proofs-until={time.time() + seconds}"
     return subprocess.run(
         [*command, until, *words], check=False, cwd=project, env=environment, capture_output=True, text=True

@@ -34,20 +34,12 @@ SHARED = [str(ROOT / "tests/golden/recipes" / f"{name}.toml") for name in ("abi3
 GOLDEN = sorted(ROOT.glob("tests/golden/recipes/*.toml"))
 
 SETS = (
-    "*.tags=team/app:1",
-    "dev.tags+=team/app:2",
-    "wheel.cache-from=team/cache:a",
-    "wheel.cache-from+=type=local,src=a",
-    "test-*.cache-to=type=registry,ref=team/cache,mode=min",
-    "*.labels.org.example.note=${A} %{if} $$ \"q\" 'r'",
-    "full.contexts.base=docker-image://debian",
-    "*.extra-hosts.db=10.0.0.1",
-    "dev.no-cache=true",
-    "*.pull=false",
-    "test.shm-size=64m",
-    "wheel.args.EXTRA=$x ${y}",
+    "*.tags=team/app:1", "dev.tags+=team/app:2", "wheel.cache-from=team/cache:a",
+    "wheel.cache-from+=type=local,src=a", "test-*.cache-to=type=registry,ref=team/cache,mode=min",
+    "*.labels.org.example.note=${A} %{if} $$ \"q\" 'r'", "full.contexts.base=docker-image://debian",
+    "*.extra-hosts.db=10.0.0.1", "dev.no-cache=true", "*.pull=false", "test.shm-size=64m", "wheel.args.EXTRA=$x ${y}",
     "*-cp311*.args.PIP_OPTION=a=b.c",
-)
+)  # fmt: skip
 VARIABLES = {
     "none": {},
     "gha": {"CACHE": "gha"},

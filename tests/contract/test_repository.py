@@ -223,15 +223,10 @@ def answers(checkout: Path, folder: Path, *commands: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "rules",
     [
-        "/s?b/*.local",
-        "**/sub/**/*.local",
-        "sub",
-        "/s*/",
-        "*.local\n!/sub/pkg/*.local",
-        "/sub/*\n!/sub/pkg/",
+        "/s?b/*.local", "**/sub/**/*.local", "sub", "/s*/", "*.local\n!/sub/pkg/*.local", "/sub/*\n!/sub/pkg/",
         "/[r-t]ub/pkg/x.*",
     ],
-)
+)  # fmt: skip
 def test_rules_above_the_source_ignore_the_same_files(tmp_path: Path, rules: str) -> None:
     checkout = leaking(tmp_path / "checkout", "setuptools", "sub")
     (checkout.parent / ".gitignore").write_text(f"{rules}\n")

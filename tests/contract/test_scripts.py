@@ -200,19 +200,11 @@ def test_names_of_archives(file: str, name: str, version: str) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        "demo-1.0.tar.xz",
-        "demo-1.0-py3-none-any.whl",
-        "demo-1.0rc1.tar.gz",
-        "demo-1.0+cu128.tar.gz",
-        "demo-extra-1.0.tar.gz",
-        "extra-demo-1.0.tar.gz",
-        "demo-11.0.tar.gz",
-        "demo.tar.gz",
-        "../demo-1.0.tar.gz",
-        "demo-/../1.0.tar.gz",
-        "",
+        "demo-1.0.tar.xz", "demo-1.0-py3-none-any.whl", "demo-1.0rc1.tar.gz", "demo-1.0+cu128.tar.gz",
+        "demo-extra-1.0.tar.gz", "extra-demo-1.0.tar.gz", "demo-11.0.tar.gz", "demo.tar.gz", "../demo-1.0.tar.gz",
+        "demo-/../1.0.tar.gz", "",
     ],
-)
+)  # fmt: skip
 def test_other_archives(file: str) -> None:
     assert sdist.rank(file, "demo", "1.0") is None
 
@@ -459,10 +451,7 @@ def write_zip(path: Path, *members: tarfile.TarInfo) -> str:
     ids=["one large", "large together", "many"],
 )
 def test_a_bomb_is_refused_before_it_is_unpacked(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    write: Callable[..., str],
-    members: list[tarfile.TarInfo],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[..., str], members: list[tarfile.TarInfo]
 ) -> None:
     monkeypatch.setattr(unpack, "LARGEST_SOURCE", 1 << 20)
     monkeypatch.setattr(unpack, "MOST_MEMBERS", 40)

@@ -246,16 +246,10 @@ def test_a_server_that_repeats_the_password(scheme: str, answer: bytes) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        b"",
-        b"$5\r\nabc",
-        b"$5",
-        b"$x\r\n",
-        b"*1\r\n$1\r\na\r\n",
-        b"$999999999999\r\n",
-        b"-ERR no\r\n",
+        b"", b"$5\r\nabc", b"$5", b"$x\r\n", b"*1\r\n$1\r\na\r\n", b"$999999999999\r\n", b"-ERR no\r\n",
         b"HTTP/1.1 400\r\n",
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_is_not_redis_is_no_object(answer: bytes) -> None:
     with answering(answer) as port, pytest.raises(StoreError, match=r"^redis://127\.0\.0\.1:"):
         opened(f"redis://127.0.0.1:{port}").get("a", 1 << 20, Deadline(60))

@@ -142,11 +142,7 @@ def _ended(done: Done) -> Done:
 
 
 def bakery(
-    folder: Path,
-    *words: str,
-    code: int = 0,
-    environment: Mapping[str, str] | None = None,
-    timeout_s: float = TIMEOUT_S,
+    folder: Path, *words: str, code: int = 0, environment: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
 ) -> Done:
     """Run the command in a folder, as ``python -m bakery``; it must end with ``code`` and without a traceback."""
     began = time.monotonic()

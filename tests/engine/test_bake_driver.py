@@ -124,11 +124,7 @@ def test_failing_step_is_told_with_its_log_and_a_hint(make: MakeRequest) -> None
         bake(request)
     assert time.monotonic() - began < 30
     results = {name: target.result for name, target in caught.value.outcome.targets.items()}
-    assert results == {
-        "wheel-cp311": Result.DONE,
-        "wheel-cp312": Result.FAILED,
-        "wheel-cp313": Result.CANCELED,
-    }
+    assert results == {"wheel-cp311": Result.DONE, "wheel-cp312": Result.FAILED, "wheel-cp313": Result.CANCELED}
     assert stage_files(request.stage / "cp311")
     (failure,) = caught.value.outcome.failures
     assert failure.targets == ("wheel-cp312",)

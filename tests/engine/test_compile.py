@@ -22,13 +22,7 @@ TARGETS = (
     *("cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_120", "cuda:sm_90:explicit"),
     *("vulkan", "vulkan:ampere", "metal", "metal:ios", "rocm:gfx942"),
 )
-SAMPLE = (
-    "cpu:generic",
-    "cpu:host",
-    "cuda:sm_80",
-    "cuda:sm_90:explicit",
-    "vulkan",
-)
+SAMPLE = ("cpu:generic", "cpu:host", "cuda:sm_80", "cuda:sm_90:explicit", "vulkan")
 """What needs other steps or other options; all kinds are a proof."""
 
 

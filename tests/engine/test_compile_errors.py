@@ -75,8 +75,7 @@ PROJECTS = {
         "scikit_build_core.build",
     ),
     "setuptools": Broken(
-        "error: unknown file type '.zz' (from 'src/core.zz')",
-        {"setup.py": _EXTENSION.replace("core.cpp", "core.zz")},
+        "error: unknown file type '.zz' (from 'src/core.zz')", {"setup.py": _EXTENSION.replace("core.cpp", "core.zz")}
     ),
     # It runs for the first time when it is asked what it requires.
     "setup.py": Broken("NameError: name 'missing_thing' is not defined", {"setup.py": "missing_thing\n"}),

@@ -31,15 +31,8 @@ print("seen", seen)
 """Code of the project: it writes what it sees into the log and the wheel."""
 
 BAKED = (
-    "dist_link",
-    "records_link",
-    "wheel_link",
-    "bakery_link",
-    "gitignore_link",
-    "license",
-    "output_up",
-    "source_link",
-)
+    "dist_link", "records_link", "wheel_link", "bakery_link", "gitignore_link", "license", "output_up", "source_link",
+)  # fmt: skip
 """Projects whose way is reached when a wheel is built or published."""
 
 ASKS = ("secret_", "image_", "server_", "cache_", "require_")

@@ -56,10 +56,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Key]:
 
 @pytest.fixture(scope="session")
 def standin(
-    registry: str,
-    manylinux_image: str,
-    engine_environment: Mapping[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
+    registry: str, manylinux_image: str, engine_environment: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Maker]:
     """Give what makes a stand-in and leaves it in the registry."""
     fresh = tmp_path_factory.mktemp("fresh")

@@ -38,11 +38,7 @@ def agree(folder: Path, batch: dict[str, Small], targets: list[str]) -> None:
         assert all(error["elements"] for check in item["checks"] for error in check["errors"])
 
 
-_SETTINGS = {
-    "deadline": None,
-    "phases": [Phase.explicit, Phase.generate],
-    "suppress_health_check": list(HealthCheck),
-}
+_SETTINGS = {"deadline": None, "phases": [Phase.explicit, Phase.generate], "suppress_health_check": list(HealthCheck)}
 
 
 @pytest.mark.proof

@@ -40,14 +40,9 @@ def image(
     bundle(find_modules([folder / "out"]), folder / "kit")
     name = f"bakery-test/modules:{os.getpid()}"
     build = [
-        "docker",
-        "build",
-        "--provenance=false",
-        "--tag",
-        name,
-        "--file",
+        "docker", "build", "--provenance=false", "--tag", name, "--file",
         f"{Path(__file__).parent}/modules.Dockerfile",
-    ]
+    ]  # fmt: skip
     build += ["--secret", f"id=ca-bundle,src={ca_bundle}"] if ca_bundle else []
     shell(engine_environment, *build, str(folder / "kit"))
     yield name

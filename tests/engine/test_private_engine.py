@@ -22,10 +22,7 @@ from bakery.engine.paths import engine_paths
 from bakery.engine.private_engine import RunningEngine
 from bakery.engine.private_engine_files import Prefix
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root"),
-]
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")]
 
 
 def quiet(_message: str) -> None:
@@ -51,12 +48,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 def docker(environ: dict[str, str], *arguments: str) -> str:
     """Run the docker client and return what it prints."""
     done = subprocess.run(
-        ["docker", *arguments],
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["docker", *arguments], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

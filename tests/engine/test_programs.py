@@ -63,11 +63,7 @@ def baked(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None
     ],
 )
 def test_a_changed_program_repeats_the_steps_of_its_role_and_no_others(
-    checkout: Path,
-    engine_environment: Mapping[str, str],
-    ca_bundle: Path | None,
-    program: str,
-    stages: set[str],
+    checkout: Path, engine_environment: Mapping[str, str], ca_bundle: Path | None, program: str, stages: set[str]
 ) -> None:
     path = checkout / "dockerfiles/bin" / program
     text = path.read_text()

@@ -14,14 +14,9 @@ from test_report_browser import accessible, axe  # noqa: F401
 pytestmark = pytest.mark.proof
 
 PAGES = (
-    "index",
-    "tutorials/first-wheel",
-    "coming-from",
-    "recipe",
-    "reference/commands",
-    "reference/environment",
+    "index", "tutorials/first-wheel", "coming-from", "recipe", "reference/commands", "reference/environment",
     "comparison",
-)
+)  # fmt: skip
 
 
 THEMES = ("landmark-unique: ", "scrollable-region-focusable: ")

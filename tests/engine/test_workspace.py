@@ -12,11 +12,7 @@ from command import ROOT, UNDATED, Done, bakery, shell, states
 
 pytestmark = pytest.mark.engine
 
-RECIPES = {
-    "cuda": "bakery_example_cuda-1.0.0",
-    "cpp": "bakery_example_cpp-1.0.0",
-    "ujson": "ujson-6.1.0",
-}
+RECIPES = {"cuda": "bakery_example_cuda-1.0.0", "cpp": "bakery_example_cpp-1.0.0", "ujson": "ujson-6.1.0"}
 """Recipe → how the names of its wheels begin, in the order of the workspace."""
 
 SAMPLE = {name: prefix for name, prefix in RECIPES.items() if name != "cuda"}

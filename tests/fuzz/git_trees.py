@@ -134,16 +134,11 @@ def mutate_folder(rng: random.Random, data: bytes) -> bytes:
 
 _MORE = (
     *(
-        "shallow",
-        "commondir",
-        "objects/info/alternates",
-        "refs/heads/other",
-        "index",
-        "info/attributes",
+        "shallow", "commondir", "objects/info/alternates", "refs/heads/other", "index", "info/attributes",
         "config.worktree",
     ),
     *("refs/tags/v2", "FETCH_HEAD", "info/grafts", "refs/replace/x", "gitdir", "modules/a/config", "worktrees/a/HEAD"),
-)
+)  # fmt: skip
 _CONTENTS = (
     *(
         "",

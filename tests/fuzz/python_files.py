@@ -99,15 +99,10 @@ def any_cfg(rng: random.Random, data: bytes) -> bytes:
         section = f"[{rng.choice((*_SECTIONS, text(rng)))}]"
         new = rng.choice(
             (
-                f"{key} = {value}",
-                f"{key}{blank}{value}",
-                f"{blank}{value}",
-                section,
-                f"{key}:\n{blank}{value}",
-                f"{key}{blank}= a",
-                key,
+                f"{key} = {value}", f"{key}{blank}{value}", f"{blank}{value}", section, f"{key}:\n{blank}{value}",
+                f"{key}{blank}= a", key,
             )
-        )
+        )  # fmt: skip
         lines[at : at + rng.randrange(2)] = [new[: LARGEST // 2]] * min(count(rng), LARGEST // (len(new) + 1) + 1)
     return "\n".join(lines).encode("utf-8", "replace")[:LARGEST]
 
@@ -264,17 +259,10 @@ _COMMANDS = (
     ),
     *("auditwheel -v repair --exclude a.so --plat auto", "/auditwheel -", "-/auditwheel ", "{project}/tests", "A=1"),
     *(
-        "tools/before.sh",
-        "x|auditwheel repair",
-        "auditwheel repair-x",
-        "'",
-        '\\"',
-        "&&",
-        ";",
-        "cp3{9,1{0,1}}-*",
+        "tools/before.sh", "x|auditwheel repair", "auditwheel repair-x", "'", '\\"', "&&", ";", "cp3{9,1{0,1}}-*",
         "tests",
     ),
-)
+)  # fmt: skip
 
 
 def any_cibuildwheel(rng: random.Random, data: bytes) -> bytes:

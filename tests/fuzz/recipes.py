@@ -147,18 +147,11 @@ def sets(rng: random.Random) -> list[str]:
     names = ("CUDA_VERSION", "PYTHON_VERSION", "CUDA_ARCHS", "CACHE", "CACHE_DIR", "SOURCE_DATE_EPOCH", "A", "MAX_JOBS")
     keys = (
         *(
-            "args.A",
-            "args.CUDA_VERSION",
-            "platform",
-            "platforms",
-            "tags",
-            "cache-to",
-            "cache-from",
-            "labels.x",
+            "args.A", "args.CUDA_VERSION", "platform", "platforms", "tags", "cache-to", "cache-from", "labels.x",
             "secrets",
         ),
         *("contexts.x", "network", "output", "args", "shm-size", "no-cache", "entitlements", "ssh", "tags+", "x"),
-    )
+    )  # fmt: skip
 
     def one() -> str:
         kind = rng.randrange(4)

@@ -95,17 +95,11 @@ def _http(body: bytes, kind: str = "application/octet-stream", *, chunked: bool 
 _STATUS = (
     *(b"200 OK", b"100 Continue", b"103 Early Hints", b"204 No Content", b"206 Partial Content", b"301 Moved", b"302"),
     *(
-        b"303 See",
-        b"304 Not Modified",
-        b"307 Again",
-        b"308 Moved",
-        b"401 Who",
-        b"404 Not Found",
-        b"407 Proxy",
+        b"303 See", b"304 Not Modified", b"307 Again", b"308 Moved", b"401 Who", b"404 Not Found", b"407 Proxy",
         b"500 \xff",
     ),
     *(b"999 \x1b[31m", b"-1 OK", b"20 OK", b"2000000 OK", b"", b"\xc2\xb2\xc2\xb2\xc2\xb2 OK"),
-)
+)  # fmt: skip
 _HEADERS = (
     *(b"Transfer-Encoding: chunked", b"Content-Length: 0", b"Content-Length: -1", b"Content-Length: 9" + b"9" * 5000),
     *(

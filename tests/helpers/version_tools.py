@@ -9,26 +9,10 @@ from pathlib import Path
 from helpers.repositories import git
 
 REQUIRED = [
-    "build",
-    "flit-core",
-    "flit-scm",
-    "hatch-vcs",
-    "hatchling",
-    "maturin",
-    "meson-python",
-    "pdm-backend",
-    "poetry-core",
-    "poetry-dynamic-versioning",
-    "scikit-build-core",
-    "setuptools-git-versioning",
-    "setuptools-scm",
-    "vcs-versioning",
-    "versioneer",
-    "versioningit",
-    "setuptools>=77",
-    "cmake",
-    "ninja",
-]
+    "build", "flit-core", "flit-scm", "hatch-vcs", "hatchling", "maturin", "meson-python", "pdm-backend",
+    "poetry-core", "poetry-dynamic-versioning", "scikit-build-core", "setuptools-git-versioning", "setuptools-scm",
+    "vcs-versioning", "versioneer", "versioningit", "setuptools>=77", "cmake", "ninja",
+]  # fmt: skip
 """What the projects need in the environment that builds them."""
 
 
@@ -86,9 +70,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         ),
         "setup.py": "import versioneer\nfrom setuptools import setup\nsetup(version=versioneer.get_version())\n",
     },
-    "pdm-backend": {
-        "pyproject.toml": _project('"pdm-backend"', "pdm.backend", '[tool.pdm.version]\nsource = "scm"\n'),
-    },
+    "pdm-backend": {"pyproject.toml": _project('"pdm-backend"', "pdm.backend", '[tool.pdm.version]\nsource = "scm"\n')},
     "poetry-dynamic-versioning": {
         "pyproject.toml": '[build-system]\nrequires = ["poetry-core", "poetry-dynamic-versioning"]\n'
         'build-backend = "poetry_dynamic_versioning.backend"\n[tool.poetry]\nname = "demo"\nversion = "0.0.0"\n'

@@ -23,14 +23,9 @@ MODULES = {
 """Modules that parse or connect without limits."""
 
 SERVERS = {
-    "urlopen",
-    "urlretrieve",
-    "build_opener",
-    "OpenerDirector",
-    "create_connection",
-    "HTTPConnection",
+    "urlopen", "urlretrieve", "build_opener", "OpenerDirector", "create_connection", "HTTPConnection",
     "HTTPSConnection",
-}
+}  # fmt: skip
 READS = {"read", "readline", "readlines", "communicate", "recv"}
 MODELS = {"model_validate_json", "validate_json"}
 BOUNDED = {"read_plain", "inside.read"}

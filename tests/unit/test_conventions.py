@@ -26,17 +26,10 @@ CONSOLE = (
 """Modules outside of the command that make tables and live displays with rich."""
 
 ENVIRONMENT = {
-    "api.py",
-    "core/environment.py",
-    "engine/debian_rootfs.py",
-    "engine/discover.py",
-    "engine/paths.py",
-    "engine/private_engine.py",
-    "wheel_audit/command.py",
-    "wheel_audit/terminal.py",
-    "wheel_audit/tools.py",
+    "api.py", "core/environment.py", "engine/debian_rootfs.py", "engine/discover.py", "engine/paths.py",
+    "engine/private_engine.py", "wheel_audit/command.py", "wheel_audit/terminal.py", "wheel_audit/tools.py",
     "wheel_audit/worker.py",
-}
+}  # fmt: skip
 """Modules outside of the command that read os.environ: clients of docker, git and apt inherit it.
 
 The library is used without the command; `environ` replaces it there."""

@@ -35,24 +35,10 @@ STREAMS = ("cli/app.py", "cli/console.py", "cli/failures.py", "wheel_audit/comma
 """Modules that set up the standard streams."""
 
 FORBIDDEN = {
-    "print",
-    "rich.print",
-    "rich.get_console",
-    "typer.echo",
-    "typer.secho",
-    "typer.prompt",
-    "typer.confirm",
-    "typer.progressbar",
-    "click.echo",
-    "click.secho",
-    "Console",
-    "Text.from_markup",
-    "Text.from_ansi",
-    "sys.stdout",
-    "sys.stderr",
-    "sys.__stdout__",
-    "sys.__stderr__",
-}
+    "print", "rich.print", "rich.get_console", "typer.echo", "typer.secho", "typer.prompt", "typer.confirm",
+    "typer.progressbar", "click.echo", "click.secho", "Console", "Text.from_markup", "Text.from_ansi", "sys.stdout",
+    "sys.stderr", "sys.__stdout__", "sys.__stderr__",
+}  # fmt: skip
 ALLOWED = {("cli/app.py", "typer.echo"), ("cli/console.py", "typer.prompt")}
 """The version, and questions, which the console cleans."""
 
@@ -91,20 +77,11 @@ def test_everything_is_printed_by_the_console() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "print('x')",
-        "import rich\nrich.print(x)",
-        "typer.echo(x)",
-        "click.echo(x)",
-        "sys.stdout.write(x)",
-        "sys.stderr.buffer.write(x)",
-        "say = sys.stdout",
-        "os.write(1, x)",
-        "out.file.write(x)",
-        "Console(stderr=True)",
-        "out.print(x, markup=True)",
-        "Text.from_ansi(x)",
+        "print('x')", "import rich\nrich.print(x)", "typer.echo(x)", "click.echo(x)", "sys.stdout.write(x)",
+        "sys.stderr.buffer.write(x)", "say = sys.stdout", "os.write(1, x)", "out.file.write(x)",
+        "Console(stderr=True)", "out.print(x, markup=True)", "Text.from_ansi(x)",
     ],
-)
+)  # fmt: skip
 def test_a_way_around_is_found(text: str) -> None:
     assert list(ways_around("cli/logs.py", ast.parse(text)))
 
@@ -181,15 +158,9 @@ def test_results_progress_and_json_are_text(name: str, capsys: pytest.CaptureFix
 
 
 COMMANDS = [
-    "::set-output name=x::y",
-    "  ::add-mask::secret",
-    "\t::group::x",
-    "x ##[add-path]/tmp/evil",
-    "##vso[task.setvariable variable=x]y",
-    "##teamcity[setParameter]",
-    "first\n  ::stop-commands::x",
-    "####[group]x",
-]
+    "::set-output name=x::y", "  ::add-mask::secret", "\t::group::x", "x ##[add-path]/tmp/evil",
+    "##vso[task.setvariable variable=x]y", "##teamcity[setParameter]", "first\n  ::stop-commands::x", "####[group]x",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", COMMANDS)

@@ -13,28 +13,10 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 
 NO_TABLE = {
-    "init",
-    "check",
-    "generate",
-    "lock",
-    "shell",
-    "logs",
-    "report",
-    "verify",
-    "gpu-test",
-    "variants",
-    "index",
-    "schema",
-    "completion",
-    "engine env",
-    "engine up",
-    "engine down",
-    "engine status",
-    "engine emulate",
-    "engine remove",
-    "builders up",
-    "builders rm",
-}
+    "init", "check", "generate", "lock", "shell", "logs", "report", "verify", "gpu-test", "variants", "index",
+    "schema", "completion", "engine env", "engine up", "engine down", "engine status", "engine emulate",
+    "engine remove", "builders up", "builders rm",
+}  # fmt: skip
 """Commands that print lines, a file, or nothing."""
 
 

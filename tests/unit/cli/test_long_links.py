@@ -11,17 +11,9 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 
 NAMES = (
-    "setup.py",
-    "setup.cfg",
-    ".gitignore",
-    ".dockerignore",
-    "dist",
-    "src",
-    "bake",
-    ".gitmodules",
-    "Cargo.toml",
+    "setup.py", "setup.cfg", ".gitignore", ".dockerignore", "dist", "src", "bake", ".gitmodules", "Cargo.toml",
     "a.hcl",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("in_git", [False, True])

@@ -35,10 +35,7 @@ def setup_py(before: str = "", call: str = _CALL, after: str = "") -> dict[str, 
     return {**_FILES, "setup.py": _EXTENSION % (before, call, after)}
 
 
-@pytest.mark.parametrize(
-    ("default", "archs"),
-    [("75;80;90;100", "80;90"), ("8.0 9.0", "8.0 9.0"), ("80,90", "80,90")],
-)
+@pytest.mark.parametrize(("default", "archs"), [("75;80;90;100", "80;90"), ("8.0 9.0", "8.0 9.0"), ("80,90", "80,90")])
 def test_a_list_of_its_own_has_the_format_of_its_default(tmp_path: Path, default: str, archs: str) -> None:
     flags = f'ARCHS = os.getenv("MYKERNELS_CUDA_ARCHS", "{default}")\nFLAGS = ["-gencode", f"arch=compute_{{ARCHS}}"]'
     found = made(tmp_path, setup_py(flags))

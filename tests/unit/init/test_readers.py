@@ -53,7 +53,7 @@ if True:
     MORE = ["png"] + (["m"] if x else []) + ["tiff"]
 Extension("c", libraries=MORE)
 setup(**dict(name="from-dict"), package_dir={str(""): str("lib")}, py_modules=["a"])
-""",
+"""
     )
     assert setup
     assert set(setup.imports) == {"numpy", "Cython", "pybind11"}

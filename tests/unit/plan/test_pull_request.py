@@ -65,13 +65,7 @@ def test_cover_takes_as_few_cells_as_the_two_longest_axes_have_pairs() -> None:
 
 @pytest.mark.parametrize(
     ("how", "expected"),
-    [
-        ("all", 36),
-        ("first", 3),
-        (["cp313-*"], 12),
-        (["cp313-*", "!*-win_*"], 8),
-        (["*win_amd64"], 12),
-    ],
+    [("all", 36), ("first", 3), (["cp313-*"], 12), (["cp313-*", "!*-win_*"], 8), (["*win_amd64"], 12)],
 )
 def test_which_cells_are_taken(how: object, expected: int) -> None:
     assert len(ids(for_pull_request(planned(how)))) == expected

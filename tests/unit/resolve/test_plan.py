@@ -81,11 +81,7 @@ def test_matrix_overrides_hold_for_axes_that_do_not_vary_and_yield_to_the_comman
         "matrix": {"cuda": ["13.0.3"], "overrides": [{"where": {"cuda": "12.*"}, "variables": {"A": "2"}}]},
         "builder": {"toolkit": "cuda"},
     }
-    for sets, wanted in (
-        ((), "1"),
-        (("CUDA_VERSION=12.8.1",), "2"),
-        (("CUDA_VERSION=12.8.1", "A=3"), "3"),
-    ):
+    for sets, wanted in (((), "1"), (("CUDA_VERSION=12.8.1",), "2"), (("CUDA_VERSION=12.8.1", "A=3"), "3")):
         plan = plan_of(*sets, **recipe)
         assert [plan.args_of(cell)["A"] for cell in plan.cells] == [wanted]
 
@@ -138,9 +134,7 @@ def test_one_stage_for_each_cuda_major_and_shared_ones_once() -> None:
 
 def test_only_steps_of_the_build_backend_see_what_only_it_needs() -> None:
     plan = plan_of(
-        variables={"A": "1"},
-        builder={"environment": {"FLAGS": "-O${A}"}},
-        wheel={"config-settings": {"k": "${A}"}},
+        variables={"A": "1"}, builder={"environment": {"FLAGS": "-O${A}"}}, wheel={"config-settings": {"k": "${A}"}}
     )
     users = [item.name for item in plan.stages if Arg("A") in item.steps]
     assert users == ["backend-requires", "backend-requires-again", "compile", "compile-again"]

@@ -181,11 +181,7 @@ def test_a_cell_with_values_of_its_own_promises_the_python_that_builds_its_wheel
     plan = shared(
         "test-cp313.args.A=2",
         variables={"A": "1"},
-        wheel={
-            "abi3": "3.11",
-            "naming": {"build-tag": "1py${PYTHON_VERSION}"},
-            "requires": ["y==${PYTHON_VERSION}.*"],
-        },
+        wheel={"abi3": "3.11", "naming": {"build-tag": "1py${PYTHON_VERSION}"}, "requires": ["y==${PYTHON_VERSION}.*"]},
     )
     wheel = tmp_path / "x-1.0-1py3.11-cp311-abi3-manylinux_2_28_x86_64.whl"
     (own,) = promises(plan, plan.cells[2], None, [wheel])

@@ -72,16 +72,11 @@ def test_folders_and_pipes_are_refused(stage: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "notes.txt",
-        "demo.whl",
-        "demo-1.0-py3-none-any.whl\n",
-        "-1.0-py3-none-any.whl",
-        "d\x1b[2J-1.0-py3-none-any.whl",
-        "démo-1.0-py3-none-any.whl",
-        ".demo-1.0-py3-none-any.whl.swp",
+        "notes.txt", "demo.whl", "demo-1.0-py3-none-any.whl\n", "-1.0-py3-none-any.whl",
+        "d\x1b[2J-1.0-py3-none-any.whl", "démo-1.0-py3-none-any.whl", ".demo-1.0-py3-none-any.whl.swp",
         "demo-x!-py3-none-any.whl",
     ],
-)
+)  # fmt: skip
 def test_other_names_are_refused(stage: Path, name: str) -> None:
     write(stage / NAME)
     write(stage / name)

@@ -267,10 +267,7 @@ def test_a_bill_of_materials_is_what_the_specification_says(tmp_path: Path) -> N
                 "bakery:uri": "https://host/owner/project.git#v1",
             },
         ),
-        "source of demo": (
-            "excluded",
-            {"bakery:role": "build", "bakery:kind": "source", "bakery:dirHash": "cd" * 32},
-        ),
+        "source of demo": ("excluded", {"bakery:role": "build", "bakery:kind": "source", "bakery:dirHash": "cd" * 32}),
     }
     (needs,) = (item["dependsOn"] for item in found["dependencies"] if item["ref"] == "wheel")
     assert {name.partition(":")[0] for name in needs} == {"bundled", "runtime"}

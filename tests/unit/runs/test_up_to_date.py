@@ -148,19 +148,10 @@ def test_nothing_changed_is_told_without_an_engine(root: Path, state: Path) -> N
         lambda root, wheel: record_path(wheel, PROVENANCE).write_text("[]"),
     ],
     ids=[
-        "content",
-        "mode",
-        "new-file",
-        "damaged",
-        "removed",
-        "no-sbom",
-        "empty-sbom",
-        "edited-sbom",
-        "no-record",
-        "other-record",
-        "no-object",
+        "content", "mode", "new-file", "damaged", "removed", "no-sbom", "empty-sbom", "edited-sbom", "no-record",
+        "other-record", "no-object",
     ],
-)
+)  # fmt: skip
 def test_what_changed_is_baked(root: Path, state: Path, change: Callable[[Path, Path], object]) -> None:
     plan = planned(root)
     wheels = finish(root, plan, state)

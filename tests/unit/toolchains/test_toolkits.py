@@ -213,8 +213,7 @@ def test_only_what_asks_the_index_has_its_password(provider: base.Toolkit):
 
 
 @pytest.mark.parametrize(
-    ("provider", "compiler"),
-    [(clang.PROVIDER, "clang++"), (debian.PROVIDER, "nvcc"), (wheels.PROVIDER, "nvcc")],
+    ("provider", "compiler"), [(clang.PROVIDER, "clang++"), (debian.PROVIDER, "nvcc"), (wheels.PROVIDER, "nvcc")]
 )
 def test_the_environment_names_the_tree(provider: base.Toolkit, compiler: str):
     (env,) = [step for step in provider.stage()[-1].steps if isinstance(step, Env)]
@@ -248,17 +247,9 @@ def test_no_host_is_named_in_any_program():
 
 def test_symbols_are_those_after_the_preprocessor():
     assert libcuda_stub.symbols(HEADER) == [
-        "cuCtxDetach",
-        "cuDeviceTotalMem",
-        "cuDeviceTotalMem_v2",
-        "cuInit",
-        "cuMemcpyHtoD",
-        "cuMemcpyHtoD_v2",
-        "cuMemcpyHtoD_v2_ptds",
-        "cuStreamQuery",
-        "cuStreamQuery_ptsz",
-        "cuTensorMapEncodeTiled",
-    ]
+        "cuCtxDetach", "cuDeviceTotalMem", "cuDeviceTotalMem_v2", "cuInit", "cuMemcpyHtoD", "cuMemcpyHtoD_v2",
+        "cuMemcpyHtoD_v2_ptds", "cuStreamQuery", "cuStreamQuery_ptsz", "cuTensorMapEncodeTiled",
+    ]  # fmt: skip
 
 
 def test_an_empty_header_is_refused(tmp_path: Path):
@@ -338,14 +329,9 @@ def test_cuda_12_has_a_folder_for_each_component(tmp_path: Path):
     tree = tmp_path / "cuda"
     cuda_tree.main([str(unpacked), str(tree), "12.8.0", "--without", "libcurand*"])
     assert sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if not path.is_dir()) == [
-        "bin/ptxas",
-        "include/cuda.h",
-        "include/curand_kernel.h",
-        "lib/libcudart.so",
-        "lib/libcudart.so.12",
-        "nvvm/libdevice/libdevice.10.bc",
-        "version.json",
-    ]
+        "bin/ptxas", "include/cuda.h", "include/curand_kernel.h", "lib/libcudart.so", "lib/libcudart.so.12",
+        "nvvm/libdevice/libdevice.10.bc", "version.json",
+    ]  # fmt: skip
     assert (tree / "lib64").readlink() == Path("lib")
     assert (tree / "lib/libcudart.so").readlink() == Path("libcudart.so.12")
     assert json.loads((tree / "version.json").read_text()) == {

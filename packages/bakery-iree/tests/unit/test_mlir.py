@@ -129,23 +129,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 WORDS = [
-    "func.func ",
-    "@f",
-    "(",
-    ")",
-    "{",
-    "}",
-    "<",
-    ">",
-    "->",
-    "%a: ",
-    "tensor<2xf32>",
-    ",",
-    '"',
-    "//",
-    "\n",
-    "module ",
-]
+    "func.func ", "@f", "(", ")", "{", "}", "<", ">", "->", "%a: ", "tensor<2xf32>", ",", '"', "//", "\n", "module ",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=40))

@@ -150,11 +150,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "library that leaves its needs to who loads it": (
         plain(
-            build(
-                calls("one", "two"),
-                link=(("libone.so", ("one",)), ("libtwo.so", ("two",))),
-                runpath="$ORIGIN",
-            ),
+            build(calls("one", "two"), link=(("libone.so", ("one",)), ("libtwo.so", ("two",))), runpath="$ORIGIN"),
             files={
                 "demo/libone.so": build(library("one", wants=["two"]), soname="libone.so"),
                 "demo/libtwo.so": build(library("two"), soname="libtwo.so"),
@@ -163,10 +159,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
         PLAIN,
     ),
     "torch": (torch(TORCH_CALL), WITH_TORCH),
-    "torch's stable ABI": (
-        torch("aoti_torch_empty", metadata=about("Requires-Dist: torch>=2.11")),
-        WITH_TORCH,
-    ),
+    "torch's stable ABI": (torch("aoti_torch_empty", metadata=about("Requires-Dist: torch>=2.11")), WITH_TORCH),
     "ctypes": (plain(build(library("demo_one")), "py3-none-manylinux_2_28_x86_64", "demo/libdemo.so"), PLAIN),
     "program with a plugin": (
         plain(
@@ -219,11 +212,7 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         plain(build(MODULE, "-Wl,--disable-new-dtags,-rpath,/usr/local/cuda/lib64")),
         PLAIN,
     ),
-    "search path out of the installation": (
-        "rpath-absolute",
-        plain(build(runpath="$ORIGIN/../../../lib")),
-        PLAIN,
-    ),
+    "search path out of the installation": ("rpath-absolute", plain(build(runpath="$ORIGIN/../../../lib")), PLAIN),
     "debug information": ("not-stripped", plain(build(strip=False)), PLAIN),
     "newer glibc than the tag": ("glibc-floor", plain(build(calls("dlopen"))), PLAIN),
     "newer libstdc++ than the tag": (
@@ -231,16 +220,8 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         plain(build(MODULE + CXX, language="c++"), "cp311-cp311-manylinux_2_12_x86_64"),
         PLAIN,
     ),
-    "nothing native in a native wheel": (
-        "promised-pure",
-        pure({}),
-        replace(PLAIN, pure=False),
-    ),
-    "library nobody brings": (
-        "undefined-symbol",
-        plain(build(calls("demo_left_out"))),
-        PLAIN,
-    ),
+    "nothing native in a native wheel": ("promised-pure", pure({}), replace(PLAIN, pure=False)),
+    "library nobody brings": ("undefined-symbol", plain(build(calls("demo_left_out"))), PLAIN),
     "C++ function nobody brings": (
         "undefined-symbol",
         plain(
@@ -302,11 +283,7 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
     ),
     # torch
     "torch without a requirement": ("framework-pin", torch(TORCH_CALL, metadata=about()), WITH_TORCH),
-    "any later torch": (
-        "framework-pin",
-        torch(TORCH_CALL, metadata=about("Requires-Dist: torch>=2.11")),
-        WITH_TORCH,
-    ),
+    "any later torch": ("framework-pin", torch(TORCH_CALL, metadata=about("Requires-Dist: torch>=2.11")), WITH_TORCH),
     "another torch than it was built with": (
         "promised-requirement",
         torch(TORCH_CALL, metadata=about("Requires-Dist: torch==2.10.*")),
@@ -337,11 +314,7 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         plain(limited("", USES_INTERNALS), ABI3_TAG, ABI3),
         PLAIN,
     ),
-    "uses a later stable ABI": (
-        "abi3-violation",
-        plain(limited("3.10", USES_MODULE_STATE), ABI3_TAG, ABI3),
-        PLAIN,
-    ),
+    "uses a later stable ABI": ("abi3-violation", plain(limited("3.10", USES_MODULE_STATE), ABI3_TAG, ABI3), PLAIN),
     "renamed to another tag": (
         "metadata-tags",
         plain(tag="cp311-cp311-linux_x86_64", filename=f"demo-1.0-{TAG}.whl"),
@@ -395,18 +368,10 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         pure({"demo/Core.py": b"1\n", "demo/core.py": b"2\n"}),
         replace(PLAIN, pure=True),
     ),
-    "a wheel in the wheel": (
-        "archive-nested",
-        plain(files={f"demo/dist/demo-0.9-{TAG}.whl": b"PK"}),
-        PLAIN,
-    ),
+    "a wheel in the wheel": ("archive-nested", plain(files={f"demo/dist/demo-0.9-{TAG}.whl": b"PK"}), PLAIN),
     "compiled Python": ("wheel-contents-W001", plain(files={"demo/__pycache__/core.cpython-311.pyc": b"1"}), PLAIN),
     "__init__.py for nothing": ("wheel-contents-W006", plain(files={"__init__.py": b"1"}), PLAIN),
-    "too large": (
-        "size-limit",
-        plain(),
-        replace(PLAIN, max_size=1000),
-    ),
+    "too large": ("size-limit", plain(), replace(PLAIN, max_size=1000)),
 }
 TOOLS = {"abi3-violation", "readme-render", "wheel-contents-W001", "wheel-contents-W006"}
 """What only a tool finds."""

@@ -131,10 +131,7 @@ def test_a_good_wheel_has_no_findings(name: str, tmp_path: Path) -> None:
 
 DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "wrong machine": ("elf-machine", lambda folder: with_object(folder, shared_object("aarch64"))),
-    "mach-o in a Linux wheel": (
-        "elf-foreign",
-        lambda folder: with_object(folder, thin()),
-    ),
+    "mach-o in a Linux wheel": ("elf-foreign", lambda folder: with_object(folder, thin())),
     "broken ELF": ("elf-unreadable", lambda folder: with_object(folder, b"\x7fELF" + bytes(100))),
     "hidden section headers": (
         "elf-unreadable",
@@ -149,10 +146,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
         lambda folder: write_wheel(folder, "py3-none-manylinux_2_28_aarch64", {}),
     ),
     "bare linux tag": ("linux-tag", lambda folder: write_wheel(folder, "cp311-cp311-linux_x86_64")),
-    "tag too new": (
-        "promised-plat",
-        lambda folder: write_wheel(folder, "cp311-cp311-manylinux_2_34_x86_64"),
-    ),
+    "tag too new": ("promised-plat", lambda folder: write_wheel(folder, "cp311-cp311-manylinux_2_34_x86_64")),
     "glibc above the tag": (
         "glibc-floor",
         lambda folder: with_object(folder, shared_object(versions={"libc.so.6": ["GLIBC_2.34"]})),
@@ -165,10 +159,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
         "glibcxx-floor",
         lambda folder: with_object(folder, shared_object(versions={"libstdc++.so.6": ["GLIBCXX_3.4.25"]})),
     ),
-    "glibc in a musl wheel": (
-        "libc-family",
-        lambda folder: write_wheel(folder, "cp311-cp311-musllinux_1_2_x86_64"),
-    ),
+    "glibc in a musl wheel": ("libc-family", lambda folder: write_wheel(folder, "cp311-cp311-musllinux_1_2_x86_64")),
     "musl in a manylinux wheel": (
         "libc-family",
         lambda folder: with_object(folder, shared_object(needed=["libc.musl-x86_64.so.1"], versions={})),
@@ -176,9 +167,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "bundled libcudart": (
         "bundled-library",
         lambda folder: with_object(
-            folder,
-            shared_object(soname="libcudart-1b2c3d4e.so.12"),
-            "demo.libs/libcudart-1b2c3d4e.so.12.8.57",
+            folder, shared_object(soname="libcudart-1b2c3d4e.so.12"), "demo.libs/libcudart-1b2c3d4e.so.12.8.57"
         ),
     ),
     "excluded by a near miss": ("exclude-near-miss", with_lz4),
@@ -195,10 +184,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
         "bundled-library",
         lambda folder: with_object(folder, shared_object(soname="libwidget.so.2"), "demo/lib/widget.so"),
     ),
-    "wrong Python": (
-        "promised-python",
-        lambda folder: write_wheel(folder, "cp312-cp312-manylinux_2_28_x86_64", {}),
-    ),
+    "wrong Python": ("promised-python", lambda folder: write_wheel(folder, "cp312-cp312-manylinux_2_28_x86_64", {})),
     "free-threaded for a plain Python": (
         "promised-python",
         lambda folder: write_wheel(folder, "cp311-cp311t-manylinux_2_28_x86_64", {}),
@@ -237,8 +223,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "extension of PyPy beside the right one": (
         "extension-abi",
         lambda folder: write_wheel(
-            folder,
-            files={EXTENSION: shared_object(), "demo/_core.pypy310-pp73-x86_64-linux-gnu.so": shared_object()},
+            folder, files={EXTENSION: shared_object(), "demo/_core.pypy310-pp73-x86_64-linux-gnu.so": shared_object()}
         ),
     ),
     "extension with the name of another machine": (
@@ -254,14 +239,8 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
         lambda folder: write_wheel(folder, "cp311-abi3-manylinux_2_28_x86_64"),
     ),
     "not a wheel's name": ("wheel-filename", lambda folder: write_wheel(folder, filename="demo.whl")),
-    "another project": (
-        "promised-name",
-        lambda folder: write_wheel(folder, filename=f"other-1.0-{TAG}.whl"),
-    ),
-    "another version": (
-        "promised-version",
-        lambda folder: write_wheel(folder, filename=f"demo-2.0-{TAG}.whl"),
-    ),
+    "another project": ("promised-name", lambda folder: write_wheel(folder, filename=f"other-1.0-{TAG}.whl")),
+    "another version": ("promised-version", lambda folder: write_wheel(folder, filename=f"demo-2.0-{TAG}.whl")),
     "METADATA names another project": (
         "metadata-name",
         lambda folder: write_wheel(folder, metadata="Name: other\nVersion: 1.0\n"),
@@ -280,10 +259,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
         "metadata-tags",
         lambda folder: write_wheel(folder, wheel="Root-Is-Purelib: false\nTag: cp311\n"),
     ),
-    "build tag differs": (
-        "metadata-build",
-        lambda folder: write_wheel(folder, filename=f"demo-1.0-7-{TAG}.whl"),
-    ),
+    "build tag differs": ("metadata-build", lambda folder: write_wheel(folder, filename=f"demo-1.0-7-{TAG}.whl")),
     "no Root-Is-Purelib": (
         "root-is-purelib",
         lambda folder: write_wheel(folder, wheel=f"Wheel-Version: 1.0\nTag: {TAG}\n"),
@@ -421,10 +397,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "truncated": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: data[:-40])),
     "garbage": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"PK" * 999)),
     "empty": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"")),
-    "too large": (
-        "size-limit",
-        lambda folder: _rewritten(write_wheel(folder), lambda data: bytes(2 << 20) + data),
-    ),
+    "too large": ("size-limit", lambda folder: _rewritten(write_wheel(folder), lambda data: bytes(2 << 20) + data)),
 }
 
 

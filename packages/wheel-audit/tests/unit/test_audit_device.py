@@ -107,8 +107,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "driver through a library of the wheel": (
         wheel(
-            cuda(*ARCHS, needed=["other.so"], wanted=["cuLaunchKernel"]),
-            other=shared_object(needed=["libcuda.so.1"]),
+            cuda(*ARCHS, needed=["other.so"], wanted=["cuLaunchKernel"]), other=shared_object(needed=["libcuda.so.1"])
         ),
         CUDA,
     ),
@@ -142,8 +141,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     "torch, pinned": (wheel(cuda(*ARCHS, needed=TORCH), requires="torch==2.11.*"), CUDA),
     "torch itself": (
         lambda folder: write_wheel(
-            folder,
-            files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()},
+            folder, files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()}
         ),
         ExpectedWheel(),
     ),
@@ -319,13 +317,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
         CUDA,
         "has 2.50 MB of debug information in 2.50 MB",
     ),
-    "symbol table": (
-        "not-stripped",
-        INFO,
-        wheel(cuda(*ARCHS, sections={".symtab": b""})),
-        CUDA,
-        "has a symbol table",
-    ),
+    "symbol table": ("not-stripped", INFO, wheel(cuda(*ARCHS, sections={".symtab": b""})), CUDA, "has a symbol table"),
     "torch without a requirement": (
         "framework-pin",
         ERROR,
@@ -535,11 +527,7 @@ def test_what_changed_since_an_older_wheel(tmp_path: Path) -> None:
         tmp_path / "old",
         lambda folder: write_wheel(
             folder,
-            files={
-                EXTENSION: cuda("sm_80"),
-                "demo/gone.so": shared_object(),
-                "demo.libs/libz-00000000.so.1": grafted,
-            },
+            files={EXTENSION: cuda("sm_80"), "demo/gone.so": shared_object(), "demo.libs/libz-00000000.so.1": grafted},
             metadata=METADATA + "Requires-Dist: torch==2.10.*\n",
         ),
     )
@@ -569,18 +557,9 @@ def test_what_changed_since_an_older_wheel(tmp_path: Path) -> None:
         "requirements": [("torch==2.10.*", ""), ("", "Python >=3.11"), ("", "torch==2.11.*")],
     }
     objects = {change.file: change.bytes for change in changes if change.subject == "object"}
-    assert objects == {
-        EXTENSION: new.objects[0].size - old.objects[0].size,
-        "demo/gone.so": -old.objects[1].size,
-    }
+    assert objects == {EXTENSION: new.objects[0].size - old.objects[0].size, "demo/gone.so": -old.objects[1].size}
     assert [change.bytes for change in changes if change.subject == "size"] == [new.size - old.size]
-    assert asdict(changes[0]) == {
-        "subject": "version",
-        "file": "",
-        "old": "demo-1.0",
-        "new": "demo-1.1",
-        "bytes": 0,
-    }
+    assert asdict(changes[0]) == {"subject": "version", "file": "", "old": "demo-1.0", "new": "demo-1.1", "bytes": 0}
 
 
 def test_the_changes_for_people() -> None:

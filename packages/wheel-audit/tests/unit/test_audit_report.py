@@ -138,8 +138,7 @@ def test_excluded_and_known_libraries_do_not_lower_the_verdict(tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    ("expected", "severity"),
-    [(None, Severity.WARNING), (ExpectedWheel(platform="linux/amd64"), Severity.ERROR)],
+    ("expected", "severity"), [(None, Severity.WARNING), (ExpectedWheel(platform="linux/amd64"), Severity.ERROR)]
 )
 def test_an_unknown_external_library(
     expected: ExpectedWheel | None, severity: Severity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -137,26 +137,13 @@ def test_lost_files_of_a_renamed_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "src/demo/_core.c",
-        "src/demo/_core.pyx",
-        "src/demo/core.h",
-        "src/demo/CMakeLists.txt",
-        "src/demo/meson.build",
-        "src/demo/requirements.txt",
-        "src/demo/README.txt",
-        "src/demo/test_core.py",
-        "src/demo/conftest.py",
-        "src/demo/tests/data/table.csv",
-        "src/demo/_tests/__init__.py",
-        "src/demo/docs/index.html",
-        "src/demo/.coveragerc.toml",
-        "src/demo/ruff.toml",
-        "src/demo/third_party/lib/data.json",
-        "src/demo/plugin/setup.py",
-        "README.txt",
-        "data/table.csv",
+        "src/demo/_core.c", "src/demo/_core.pyx", "src/demo/core.h", "src/demo/CMakeLists.txt",
+        "src/demo/meson.build", "src/demo/requirements.txt", "src/demo/README.txt", "src/demo/test_core.py",
+        "src/demo/conftest.py", "src/demo/tests/data/table.csv", "src/demo/_tests/__init__.py",
+        "src/demo/docs/index.html", "src/demo/.coveragerc.toml", "src/demo/ruff.toml",
+        "src/demo/third_party/lib/data.json", "src/demo/plugin/setup.py", "README.txt", "data/table.csv",
     ],
-)
+)  # fmt: skip
 def test_what_projects_leave_out(tmp_path: Path, path: str) -> None:
     known = source({**{f"src/{name}": data for name, data in CODE.items()}, path: b"1"})
     assert found(tmp_path, CODE, known) == []

@@ -19,9 +19,7 @@ from wheel_audit.x86_level import needed_level
 
 INFO = "demo-1.0.dist-info/variant.json"
 ARCHS = ("sm_80", "sm_90", "compute_90")
-HONEST = {
-    "nvidia": {"cuda_version_lower_bound": ["12.8"], "sm_arch": ["80_real", "90_real", "90_virtual"]},
-}
+HONEST = {"nvidia": {"cuda_version_lower_bound": ["12.8"], "sm_arch": ["80_real", "90_real", "90_virtual"]}}
 
 
 @pytest.fixture(autouse=True)
