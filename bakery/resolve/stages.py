@@ -51,8 +51,9 @@ from bakery.resolve.naming import distribution, namings, required_texts, require
 from bakery.resolve.native import native_inputs, native_stages
 from bakery.resolve.references import parse_all, parse_table, rename_arg
 from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts, read_project, rust_stages
-from bakery.resolve.select_toolkits import component_names
+from bakery.resolve.select_toolkits import components_of
 from bakery.resolve.stage_inputs import (
+    COMPILER_FLAGS,
     VENV,
     VENV_PATH,
     Parts,
@@ -61,9 +62,11 @@ from bakery.resolve.stage_inputs import (
     ccache_args,
     compile_step,
     folder,
+    framework_layer,
     insert_before_use,
     install_missing,
     install_packages,
+    layer_of,
     literals,
     make_environment,
     network_words,
@@ -139,7 +142,7 @@ def stages(parts: Parts) -> tuple[Stage, ...]:
 def _toolkit(parts: Parts) -> tuple[Stage, ...]:
     if not parts.toolkits:
         return (_cross_tools(),) if parts.crosses else ()
-    components = component_names(parts.settings)
+    components = components_of(parts.settings)
     # Toolkits share stages: equal ones are written once.
     toolkit_stages = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(components)))
     if toolkit_stages[-1].name == "toolkit":
@@ -209,6 +212,7 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
         words,
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         direct=settings.recipe.builder.allow_direct,
+        layer=layer_of(parts),
         mounts=(list_mount(_BUILD),),
     )
     # A step of its own: scripts of system packages see no credentials.
@@ -221,23 +225,25 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
 
 
 def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
-    system = parts.recipe.builder.system_packages
+    system, flags = parts.recipe.builder.system_packages, parts.base.compiler_flags
     system_steps: tuple[Step, ...] = (
         *((install_packages(*system, crosses=parts.crosses),) if system else ()),
         make_environment(parts),
-        Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH)),
+        Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH, *((name, literal(flags)) for name in COMPILER_FLAGS if flags))),
     )
     by = pip_steps.with_environment(VENV)
     install = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
     copy_lock = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
     steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
+    layer, add_layer = framework_layer(parts, _PACKAGES, "framework", lines.packages.base)
     system_says, building = "Python and system packages of the builder", "build requirements that have no wheel"
     says = "install build requirements"
     below = literal(below_builder(parts, lines))
     return (
+        *layer,
         with_args(Stage(_SYSTEM, below, system_steps, "", Role.SYSTEM, system_says)),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, building, by=by),
-        with_args(Stage("backend", literal(_SYSTEM), steps, "", Role.BACKEND, says)),
+        with_args(Stage("backend", literal(_SYSTEM), (*add_layer, *steps), "", Role.BACKEND, says)),
         *_of_backend(parts),
     )
 

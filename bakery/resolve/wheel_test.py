@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bakery.core.names import Phase
 from bakery.plan.dockerfile import Command, Env, Mount, Role, Run, Script, Stage, Step
 from bakery.plan.values import literal
@@ -15,6 +17,7 @@ from bakery.resolve.stage_inputs import (
     VENV_PYTHON,
     Parts,
     environment_stages,
+    framework_layer,
     install_missing,
     literals,
     source_mount,
@@ -58,6 +61,15 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     )
     words = (*literals("-r", RUN_LIST), *map(parse, requirements))
     packages, setup = environment_stages(parts, TEST, TEST_REQUIREMENTS, words, "", list_mount(RUN_LIST))
+    # With a root file system of its own, the test cannot share what was installed on the builder's.
+    shares = lines.runs == lines.packages
+    layer, add_layer = framework_layer(
+        parts,
+        TEST_REQUIREMENTS,
+        "test-framework",
+        lines.packages.base if shares else runtime.name,
+        *(() if shares else (pip_steps.pip_mount(TEST_REQUIREMENTS, VENV),)),
+    )
     # Of several names of one build, the first is installed.
     if settings.recipe.wheel.also_named:
         wheel = Mount("bind", "/wheels", source=FIRST, from_="repair")
@@ -76,7 +88,8 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     return (
         runtime,
         *packages,
-        with_args(Stage("test-env", literal(packages[0].name), (setup,), "", Role.PACKAGES, says)),
+        *(replace(stage, comment="") for stage in layer),
+        with_args(Stage("test-env", literal(packages[0].name), (*add_layer, setup), "", Role.PACKAGES, says)),
         with_args(Stage(f"{parts.recipe.name}-test", literal("test-env"), checks, about, Role.TEST, "test")),
     )
 

@@ -99,6 +99,7 @@ def resolve(  # noqa: PLR0913
     direct: Sequence[str] = (),
     of_base: Sequence[str] = (),
     beside: str = "",
+    layer: Sequence[str] = (),
     mounts: Iterable[Mount] = (),
 ) -> Run:
     """Return the step that resolves the requirements ``words``.
@@ -109,9 +110,11 @@ def resolve(  # noqa: PLR0913
         direct: distributions that may come from a URL.
         of_base: distributions that are not resolved where the base has their program.
         beside: the place whose packages are there already; wheels of the others are downloaded.
+        layer: patterns of the distributions that `layer_stage` installs.
     """
     own_options = (*allowing(direct), *((literal(f"--of-base={','.join(of_base)}"),) if of_base else ()))
     own_options += (literal(f"--beside={beside}"),) if beside else ()
+    own_options += (literal(f"--layer={','.join(layer)}"),) if layer else ()
     pip_options = tuple(map(literal, options))
     command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own_options, *pip_options, literal("--"), *words)
     resolves = Resolves(place, (*pip_options, *words), tuple(direct))

@@ -1,16 +1,17 @@
-"""torch from an index of its own for each cell, with a password that only pip's configuration has."""
+"""torch from an index: one of its own for each cell, with a password that only pip's configuration has; one layer for all."""
 
 from __future__ import annotations
 
 import json
 import secrets
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import hostile_packages as hostile
 import pytest
 from command import bakery
-from projects import pure
+from projects import SOURCE, extension, pure
 from test_untrusted_packages import bridge
 
 pytestmark = pytest.mark.engine
@@ -69,3 +70,42 @@ def test_cells_with_torch_from_the_index_of_their_cuda(
         done = bakery(folder, "full", "--locked", environment=environment)
     assert len(done.wheels) == len(torch)
     assert "".join(map(done.log, done.results())).count("has 2.") == 2 * len(torch)
+
+
+SHARED = """\
+name = "tiny"
+[variables]
+TORCH_VERSION = "2.11.0+own"
+[matrix]
+python = ["3.11"]
+[builder]
+framework = "torch"
+framework-index = "{url}"
+{more}
+[test]
+imports = ["tiny"]
+"""
+
+
+def test_builders_and_tests_of_all_projects_share_one_layer_of_torch(
+    tmp_path: Path, engine_environment: Mapping[str, str]
+) -> None:
+    """Their builders differ. Debian's Python compiles with -g, which only the second project wants."""
+    index, host = tmp_path / "index", bridge(engine_environment)
+    files = {"torch.py": f"VERSION = {secrets.token_hex(8)!r}\n"}
+    hostile.wheel(index, "torch", "2.11.0+own", files)
+    more = ("", 'system-packages = ["zlib1g-dev"]\nenvironment = { CXXFLAGS = "-g" }')
+    installed, debug = [], []
+    with hostile.served(index, host) as (url, _):
+        config = tmp_path / "pip.conf"
+        config.write_text(f"[global]\ntrusted-host = {host}\n")
+        environment = {"PIP_CONFIG_FILE": str(config), "BAKERY_ALLOW": f"server={url}"}
+        for number, text in enumerate(more):
+            folder = extension(tmp_path / f"project{number}", SHARED.format(url=url, more=text), SOURCE)
+            done = bakery(folder, "full", environment=environment)
+            installed.append(sum("install framework" in step for step in done.ran()))
+            with zipfile.ZipFile(done.wheels[0]) as wheel:
+                (module,) = (name for name in wheel.namelist() if name.endswith(".so"))
+                debug.append(b".debug_info" in wheel.read(module))
+    assert installed == [1, 0]
+    assert debug == [False, True]

@@ -47,6 +47,7 @@ class Base(ABC):
         build_packages: system packages that builders need and the base lacks.
         runtime_packages: system packages that all wheels need and the base lacks.
         crosses: it has cross compilers for other platforms.
+        compiler_flags: what the compiler is told beside the flags of the base's Python.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Base(ABC):
     build_packages: tuple[str, ...] = ()
     runtime_packages: tuple[str, ...] = ()
     crosses: bool = False
+    compiler_flags: str = ""
 
     def for_building(self) -> tuple[Command, ...]:
         """Return the commands that install what builders need and the base lacks."""

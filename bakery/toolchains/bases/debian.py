@@ -27,6 +27,8 @@ class Debian(Base):
     build_packages = ("build-essential", "ccache", "git", "python3-dev", "python3-venv")
     runtime_packages = ("libstdc++6", "python3", "python3-venv")
     crosses = True
+    # setuptools compiles with the flags of its Python, and Debian's has -g: most of a wheel would be debug information.
+    compiler_flags = "-g0"
 
     def stages(self, request: Request) -> tuple[Stage, ...]:
         """Return one stage for each release."""

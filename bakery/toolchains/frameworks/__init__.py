@@ -17,6 +17,7 @@ class Framework:
         runtime: the requirement in the wheel's metadata.
         components: the CUDA libraries whose headers its own headers include.
         nvcc: its build system supports only nvcc for CUDA.
+        layer: patterns of the distributions that get a layer of their own: builders and tests of all projects share it.
     """
 
     name: str
@@ -27,3 +28,4 @@ class Framework:
     runtime: str
     components: tuple[str, ...] = ()
     nvcc: bool = False
+    layer: tuple[str, ...] = ()

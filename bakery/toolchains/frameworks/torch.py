@@ -19,4 +19,6 @@ PROVIDER = Framework(
     components=("cublas", "cusolver", "cusparse"),
     # torch.utils.cpp_extension (2.11) writes nvcc's own options into its ninja files.
     nvcc=True,
+    # Gigabytes, whose versions torch's release decides.
+    layer=("torch", "triton", "nvidia-*"),
 )

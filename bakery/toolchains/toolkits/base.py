@@ -7,8 +7,10 @@ The stages of a toolkit start from stage ``base``, which has a C++ compiler. The
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from types import MappingProxyType
 
 from bakery.plan.dockerfile import Arg, Command, Env, Role, Run, Script, Stage, Step
 from bakery.plan.values import Ref, Value, literal
@@ -60,8 +62,11 @@ class Toolkit:
     nvcc: bool = True
     releases: tuple[str, ...] = ()
 
-    def stage(self, component_names: Sequence[str] = ()) -> tuple[Stage, ...]:
-        """Return the stages; those of a CUDA major are named ``cuda-MAJOR``. Stages that toolkits share are equal."""
+    def stage(self, components_of: Mapping[str, Sequence[str]] = MappingProxyType({})) -> tuple[Stage, ...]:
+        """Return the stages; those of a CUDA major are named ``cuda-MAJOR``. Stages that toolkits share are equal.
+
+        ``components_of`` has the components that each name asks for. Each gets a layer, in this order.
+        """
         stages = []
         for stage in self.stages():
             match = _OF_MAJOR.fullmatch(stage.name)
@@ -69,7 +74,8 @@ class Toolkit:
                 stages.append(stage)
             elif int(match[1]) in self.majors:
                 component_steps = _component_requirements if match[2] else _component_steps
-                stages.append(replace(stage, steps=(*stage.steps, *component_steps(component_names, int(match[1])))))
+                more = (component_steps(whose, names, int(match[1])) for whose, names in components_of.items())
+                stages.append(replace(stage, steps=(*stage.steps, *chain.from_iterable(more))))
         return tuple(stages)
 
     def of_choice(self, *, nvcc: bool) -> Toolkit:
@@ -114,31 +120,32 @@ def install_tree(place: str, without: Sequence[str] = ()) -> tuple[Command | Scr
     )
 
 
-def _component_place(major: int) -> str:
-    return f"cuda-{major}-components"
+def _component_place(whose: str, major: int) -> str:
+    return f"cuda-{major}-{whose}"
 
 
-def _component_requirements(component_names: Sequence[str], major: int) -> tuple[Step, ...]:
+def _component_requirements(whose: str, component_names: Sequence[str], major: int) -> tuple[Step, ...]:
     """Return the step that resolves the components; none if the major lacks one."""
     if not component_names or components.lacking(component_names, major):
         return ()
-    place = _component_place(major)
+    place = _component_place(whose, major)
     file = f"/tmp/{place}.txt"
     tied = components.tied(component_names, major, file)
     listed = (literal("-r"), literal(file)) if tied else ()
     return (_resolved(place, (*components.requirements(component_names, major), *listed), *tied),)
 
 
-def _component_steps(component_names: Sequence[str], major: int) -> tuple[Step, ...]:
-    """Return the step that adds the components in their own layer, above the layer that all recipes share."""
+def _component_steps(whose: str, component_names: Sequence[str], major: int) -> tuple[Step, ...]:
+    """Return the step that adds the components in their own layer, above the layers that more recipes share."""
     if not component_names:
         return ()
     missing = components.lacking(component_names, major)
     if missing:
         # No cell of the recipe has this major, but a bake file can be built with any release.
         return (Run((Script(f"echo 'bakery: {missing}' >&2; exit 1"),), network=False),)
-    install = (*install_tree(_component_place(major)), LOADER)
-    mounts = (*pip_steps.resolved(f"cuda-{major}-requirements", _component_place(major)), *NETWORK)
+    place = _component_place(whose, major)
+    install = (*install_tree(place), LOADER)
+    mounts = (*pip_steps.resolved(f"cuda-{major}-requirements", place), *NETWORK)
     return (Run(install, mounts, Role.CUDA, comment=f"Components: {', '.join(component_names)}."),)
 
 

@@ -5,8 +5,10 @@ The recipe has the URL of the repository: NVIDIA's or a mirror.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
 
 from bakery.core.errors import PlanError
 from bakery.plan.dockerfile import Arg, Role, Run, Script, Stage, Step
@@ -54,8 +56,9 @@ class Repository(base.Toolkit):
     declared: tuple[Arg, ...] = ()
     key: str = ""
 
-    def stage(self, component_names: Sequence[str] = ()) -> tuple[Stage, ...]:
+    def stage(self, components_of: Mapping[str, Sequence[str]] = MappingProxyType({})) -> tuple[Stage, ...]:
         """Return the stage that builders start from; PlanError if the package of a component is unknown."""
+        component_names = tuple(chain.from_iterable(components_of.values()))
         unknown = [item for item in component_names if item not in COMPONENTS]
         if unknown:
             raise PlanError(

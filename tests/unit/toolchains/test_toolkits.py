@@ -175,13 +175,13 @@ def test_a_component_that_a_major_lacks_is_told_in_the_plan_and_in_the_image():
     check_components(["cufile"], "clang", 12, "12.6.3")
     with pytest.raises(PlanError, match=r"there is no component cufile for CUDA 12\.4\.1, only from 12\.6\.3 on"):
         check_components(["cufile"], "clang", 12, "12.4.1")
-    *_, last = debian.PROVIDER.of_choice(nvcc=False).stage(["nvjitlink"])
+    *_, last = debian.PROVIDER.of_choice(nvcc=False).stage({"components": ["nvjitlink"]})
     (run,) = [step for step in last.steps if isinstance(step, Run)]
     assert run.commands == (Script(f"echo 'bakery: {said}' >&2; exit 1"),)
 
 
 def test_components_are_a_layer_above_the_one_that_all_recipes_share():
-    plain, asked = wheels.PROVIDER.stage()[-1], wheels.PROVIDER.stage(["cublas"])[-1]
+    plain, asked = wheels.PROVIDER.stage()[-1], wheels.PROVIDER.stage({"components": ["cublas"]})[-1]
     assert asked.steps[:-1] == plain.steps
     assert isinstance(asked.steps[-1], Run)
 

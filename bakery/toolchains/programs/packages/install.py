@@ -61,6 +61,8 @@ def install(place: str, environment: str, options: list[str]) -> None:
     """Install exactly the resolved packages; exit if pip fails."""
     with open(os.path.join(RESOLVED, place + ".txt"), encoding="utf-8") as stream:
         lines = [item.rstrip("\n") for item in stream]
+    if environment:
+        os.makedirs(environment, exist_ok=True)
     if not lines:
         return
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as stream:

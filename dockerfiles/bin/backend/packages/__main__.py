@@ -1,7 +1,7 @@
 """Resolve requirements to packages with hashes, build those without a wheel, and install exactly these.
 
-Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [--beside=PLACE,...] [OPTION...] -- WORD...
-                                                            like ``pip install OPTION... WORD...``, but install nothing
+Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [--beside=PLACE,...] [--layer=PATTERN,...]
+                [OPTION...] -- WORD...                      like ``pip install OPTION... WORD...``, but install nothing
        packages ask FOLDER ENVIRONMENT FILE [KEY=VALUE...]  write what a project's build backend requires beside that
        packages build PLACE                                 build the packages without a wheel
        packages add PLACE ENVIRONMENT                       build and install what ``resolve --beside=...`` left here
@@ -23,6 +23,8 @@ wheels: ``add`` runs in a step without network and secrets, in an environment wh
 
 A requirement with a URL is refused unless --direct names its package. Requirements of --of-base are resolved only if the
 base has no such program, or an older one.
+
+Wheels of --layer are also listed in /requirements/framework.txt, the place of a layer that projects share.
 
 The variable FRAMEWORK_INDEX is an index that pip asks beside those of its configuration.
 

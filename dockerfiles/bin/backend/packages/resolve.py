@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.parse
+from fnmatch import fnmatch
 from typing import Any, Collection, NamedTuple, NoReturn
 
 from . import pip_alone, sdist, sources
@@ -36,6 +37,9 @@ from .sdist import canonical
 LOCK = "/lock"
 RESOLVED = "/requirements"
 SOURCES = "/sources"
+FRAMEWORK = "framework"
+"""The place of the packages that get a layer of their own."""
+
 WHEELS = "wheels"
 """The folder of downloaded wheels in that of a place's sources."""
 
@@ -283,7 +287,8 @@ def resolve(place: str, arguments: list[str]) -> None:
     cut = arguments.index("--")
     allowed, others = direct_of(arguments[:cut])
     of_base, others = names_of("--of-base=", others)
-    beside, options = names_of("--beside=", others)
+    beside, others = names_of("--beside=", others)
+    layer, options = names_of("--layer=", others)
     present = [item for other in sorted(beside) for item in of_place(other)]
     asked = words_of(arguments[cut + 1 :])
     words = [word for word in asked if applies(word) and not (name_of(word) in of_base and has_program(word))]
@@ -317,6 +322,10 @@ def resolve(place: str, arguments: list[str]) -> None:
         with open(os.path.join(folder, "requirements.txt"), "w", encoding="utf-8") as stream:
             stream.write(text)
     os.makedirs(RESOLVED, exist_ok=True)
+    if layer:
+        wheels = [item for item in result if not is_source(item)]
+        with open(os.path.join(RESOLVED, FRAMEWORK + ".txt"), "w", encoding="utf-8") as stream:
+            stream.writelines(line(item) + "\n" for item in wheels if any(fnmatch(item["name"], one) for one in layer))
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:
         stream.write(text)
     with open(os.path.join(RESOLVED, place + ".json"), "w", encoding="utf-8") as stream:

@@ -70,7 +70,7 @@ RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,sourc
 FROM base AS builder-system
 ARG PYTHON_VERSION
 RUN --mount=from=tools,source=/system,target=/programs /programs/find-python "${PYTHON_VERSION}" -I -S /programs/make_venv.py /opt/venv
-ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}"
+ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}" CFLAGS="-g0" CXXFLAGS="-g0"
 FROM builder-system AS requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=requirements,source=/sources,target=/sources \
     /opt/venv/bin/python -I -S /programs/packages build build
@@ -128,8 +128,8 @@ RUN --network=none --mount=from=tools,source=/compile,target=/programs --mount=s
     --mount=from=backend-requires-asked,source=/repository,target=/run/repository \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
     umask 022 && rm -rf /src/dockerfiles/bin && { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    SKBUILD_BUILD_DIR=/tmp/build CXXFLAGS="${FLAGS} -DPRICE='\$5'" NOTE='100 % of `it`' /programs/with_repository.py first /wheels/built \
-        -- /programs/with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built \
+    SKBUILD_BUILD_DIR=/tmp/build CXXFLAGS="-g0 ${FLAGS} -DPRICE='\$5'" NOTE='100 % of `it`' /programs/with_repository.py first \
+        /wheels/built -- /programs/with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built \
         "-Ccmake.build-type=${BUILD_TYPE}" '-Ccmake.define.TITLE=it'"'"'s "$5"' /src && /programs/count-ccache
 FROM scratch AS compile-asked
 COPY --link --from=git /state/ /state/
@@ -141,8 +141,8 @@ RUN --network=none --mount=from=tools,source=/compile,target=/programs --mount=f
     --mount=from=compile-asked,source=/repository,target=/run/repository --mount=from=cache-scope,target=/run/cache-scope \
     --mount=type=cache,id=bakery-ccache-${TARGETARCH},target=/var/cache/ccache --mount=type=cache,id=bakery-slots,target=/var/cache/slots \
     umask 022 && rm -rf /src/dockerfiles/bin && { rmdir /src/dockerfiles 2>/dev/null || true; } && \
-    SKBUILD_BUILD_DIR=/tmp/build CXXFLAGS="${FLAGS} -DPRICE='\$5'" NOTE='100 % of `it`' /programs/with_repository.py again /wheels/built \
-        -- /programs/with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built \
+    SKBUILD_BUILD_DIR=/tmp/build CXXFLAGS="-g0 ${FLAGS} -DPRICE='\$5'" NOTE='100 % of `it`' /programs/with_repository.py again \
+        /wheels/built -- /programs/with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built \
         "-Ccmake.build-type=${BUILD_TYPE}" '-Ccmake.define.TITLE=it'"'"'s "$5"' /src && /programs/count-ccache
 
 # Names the wheel, and adds the libraries that it needs; then the wheel and nothing else.

@@ -72,7 +72,7 @@ ARG PYTHON_VERSION
 RUN --mount=from=tools,source=/system,target=/programs --mount=type=secret,id=ca-bundle \
     /programs/net install-packages libjpeg-dev zlib1g-dev
 RUN --mount=from=tools,source=/system,target=/programs /programs/find-python "${PYTHON_VERSION}" -I -S /programs/make_venv.py /opt/venv
-ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}"
+ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}" CFLAGS="-g0" CXXFLAGS="-g0"
 FROM builder-system AS requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=requirements,source=/sources,target=/sources \
     /opt/venv/bin/python -I -S /programs/packages build build

@@ -69,16 +69,25 @@ ARG WHEEL_PYTHON TORCH_VERSION="2.10.0"
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,source=/lock/build,target=/lock \
     --mount=from=project,source=/requires/build.txt,target=/requires/build.txt \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
-    /programs/net find-python "${WHEEL_PYTHON}" -I -S /programs/packages resolve build -- -r /requires/build.txt build \
-        "torch==${TORCH_VERSION}"
+    /programs/net find-python "${WHEEL_PYTHON}" -I -S /programs/packages resolve build '--layer=torch,triton,nvidia-*' -- -r \
+        /requires/build.txt build "torch==${TORCH_VERSION}"
+
+# The packages of torch alone: one layer for all projects and toolkits.
+FROM base AS framework
+ARG WHEEL_PYTHON
+RUN --mount=from=tools,source=/packages,target=/programs \
+    --mount=from=requirements,source=/requirements/framework.txt,target=/requirements/framework.txt \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
+    /programs/net find-python "${WHEEL_PYTHON}" -I -S /programs/packages install framework /opt/venv
 FROM base AS builder-system
 ARG WHEEL_PYTHON
 RUN --mount=from=tools,source=/system,target=/programs /programs/find-python "${WHEEL_PYTHON}" -I -S /programs/make_venv.py /opt/venv
-ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}"
+ENV VIRTUAL_ENV="/opt/venv" PATH="/opt/venv/bin:${PATH}" CFLAGS="-g0" CXXFLAGS="-g0"
 FROM builder-system AS requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=requirements,source=/sources,target=/sources \
     /opt/venv/bin/python -I -S /programs/packages build build
 FROM builder-system AS backend
+COPY --link --from=framework /opt/venv/ /opt/venv/
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=requirements-built,source=/built/build,target=/built/build \
     --mount=from=requirements,source=/requirements/build.txt,target=/requirements/build.txt \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
@@ -163,13 +172,20 @@ ARG TESTED_TORCH="2.11.0"
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,source=/lock/test,target=/lock \
     --mount=from=project,source=/requires/run.txt,target=/requires/run.txt \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
-    /programs/net /opt/venv/bin/python -I -S /programs/packages resolve test -- -r /requires/run.txt "torch==${TESTED_TORCH}" \
-        'torch>=2.10'
+    /programs/net /opt/venv/bin/python -I -S /programs/packages resolve test '--layer=torch,triton,nvidia-*' -- -r /requires/run.txt \
+        "torch==${TESTED_TORCH}" 'torch>=2.10'
 FROM runtime AS test-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=test-requirements,source=/sources,target=/sources \
     --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     /opt/pip/bin/python -I -S /programs/packages build test
+FROM runtime AS test-framework
+ARG PYTHON_VERSION
+RUN --mount=from=tools,source=/packages,target=/programs --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
+    --mount=from=test-requirements,source=/requirements/framework.txt,target=/requirements/framework.txt \
+    --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
+    /programs/net find-python "${PYTHON_VERSION}" -I -S /programs/packages install framework /opt/venv
 FROM test-system AS test-env
+COPY --link --from=test-framework /opt/venv/ /opt/venv/
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \
     --mount=from=test-requirements-built,source=/built/test,target=/built/test \
