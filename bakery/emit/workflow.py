@@ -225,10 +225,30 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
             if ci.compiler_cache and Kind.COMPILER_CACHE in plan.kinds
             else "",
             frees_disk=is_tight(ci, jobs),
+            # Only releases on GitHub can be asked for their wheels.
+            has_baseline=plan.max_growth is not None and ci.github_release,
+            **(_sdist(plan, ci) if ci.sdist else {}),
             has_local_versions=any(naming.local for audit in plan.audits for naming in audit.namings),
             install_with_cibuildwheel=tuple(map(_with_cibuildwheel, ci.install)),
         ),
     )
+
+
+def _sdist(plan: Plan, ci: Ci) -> dict[str, object]:
+    """Return what the job needs that builds the source distribution. Raises PlanError where none can be built and baked."""
+    linux = [cell for cell in plan.cells if cell.built_by == cell.id]
+    if plan.cibuildwheel.package != "." or not linux:
+        raise PlanError(
+            "ci.sdist: the archive of another source than the recipe's own folder cannot be baked",
+            hint='set source = ".", and build for Linux, too; or remove ci.sdist',
+        )
+    # The archive has its own pyproject.toml. A recipe that others import is in the archive with them, or not found.
+    own = [file for file in (plan.source_file, plan.lock) if file.endswith((".toml", ".lock"))]
+    return {
+        "sdist_cell": linux[0].id,
+        "sdist_runner": ci.runners[linux[0].platform],
+        "recipe_files": [file for file in own if posixpath.basename(file) != "pyproject.toml"],
+    }
 
 
 def _with_cibuildwheel(requirement: str) -> str:

@@ -14,7 +14,8 @@ from bakery.plan.values import Value, expand
 class Role(StrEnum):
     """What a stage is for, and whose programs a step mounts: ``dockerfiles/bin`` has a folder of this name.
 
-    `ROOT` is the root file system that the stages of a cell start from, `PREPARE` what only carries files; neither has programs.
+    `ROOT` is the root file system that the stages of a cell start from, `FRAMEWORK` the layer of torch, `PREPARE` what only carries
+    files; they have no programs of their own.
     """
 
     PREPARE = "prepare"
@@ -24,6 +25,7 @@ class Role(StrEnum):
     SOURCE = "source"
     CUDA = "cuda"
     RUST = "rust"
+    FRAMEWORK = "framework"
     BACKEND = "backend"
     COMPILE = "compile"
     FINISH = "finish"

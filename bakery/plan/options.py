@@ -177,6 +177,8 @@ class Ci:
         tags: globs of tags that are releases.
         pull_request: ``all``, ``cover``, ``first`` or globs: the cells that a pull request builds.
         schedule: when the default branch is built, as cron writes it; empty for never.
+        nightly: for how many days the pre-release ``nightly`` keeps these wheels; 0 for no such release.
+        sdist: build the source distribution, too, and a wheel from it.
         runners: platform → label of the runner.
         gpu_runners: the labels of runners that test wheels on their GPUs.
         timeout: the time limit of a job in minutes.
@@ -196,6 +198,8 @@ class Ci:
     tags: tuple[str, ...]
     pull_request: str | tuple[str, ...]
     schedule: str
+    nightly: int
+    sdist: bool
     runners: Mapping[str, str]
     gpu_runners: tuple[str, ...]
     max_jobs: int

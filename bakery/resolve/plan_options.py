@@ -69,6 +69,8 @@ def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *,
         )
     if ci.test_publish and not ci.publish:
         raise PlanError("ci.test-publish: nothing is published after it", hint="set ci.publish, too, or remove it")
+    if ci.nightly and not ci.schedule:
+        raise PlanError("ci.nightly: no night builds wheels", hint='set ci.schedule, too, such as "17 3 * * *"')
     if ci.gpu_runner and not gpu:
         raise PlanError("ci.gpu-runner: no test needs a GPU", hint="set gpu = true in [test]")
     return Ci(
@@ -76,6 +78,8 @@ def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *,
         tags=ci.tags,
         pull_request=ci.pull_request,
         schedule=ci.schedule or "",
+        nightly=ci.nightly or 0,
+        sdist=ci.sdist,
         runners={**runners(), **ci.runners},
         gpu_runners=(ci.gpu_runner,) if isinstance(ci.gpu_runner, str) else ci.gpu_runner or (),
         max_jobs=ci.max_jobs,

@@ -351,7 +351,7 @@ def framework_layer(
     steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, install))
     framework = parts.recipe.builder.framework
     about = f"The packages of {framework} alone: one layer for all projects and toolkits."
-    stage = with_args(Stage(name, literal(base), steps, about, Role.PACKAGES, f"install {framework}"))
+    stage = with_args(Stage(name, literal(base), steps, about, Role.FRAMEWORK, f"install {framework}"))
     return (stage,), (Copy((f"{VENV}/",), f"{VENV}/", name),)
 
 

@@ -23,9 +23,11 @@ def disk(group: CellGroup) -> int:
     distinct = {
         "python": {first(Role.ROOT, stages) for stages, _ in cells},
         "cuda": {first(Role.CUDA, stages) for stages, args in cells if "CUDA_VERSION" in args},
-        # The build requirements are in the stage with the build backend.
+        # A framework without a stage of its own is in the stage with the build backend.
         "framework": {
-            first(Role.BACKEND, stages) for stages, args in cells if {"TORCH_VERSION", "JAX_VERSION"} & {*args}
+            first(Role.FRAMEWORK, stages) or first(Role.BACKEND, stages)
+            for stages, args in cells
+            if {"TORCH_VERSION", "JAX_VERSION"} & {*args}
         },
     }
     sizes = disk_sizes()

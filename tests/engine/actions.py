@@ -153,7 +153,9 @@ class Runner:
             if (failed and not asks) or (condition and not _evaluate(condition, context)):
                 continue
             if "run" in step:
-                own = {key: _filled(value, context) for key, value in {**environment, **step.get("env", {})}.items()}
+                own = {
+                    key: _text(_filled(value, context)) for key, value in {**environment, **step.get("env", {})}.items()
+                }
                 where = place / _filled(step.get("working-directory", folder), context)
                 failed |= not self._step(step, where, context, own, place)
                 continue
@@ -207,6 +209,9 @@ class Runner:
             (folder / "python").chmod(0o755)
             (folder / "wheel-bakery").write_text(f'#!/bin/sh\nexec {shlex.quote(self.python)} -P -m bakery "$@"\n')
             (folder / "wheel-bakery").chmod(0o755)
+            stand_in = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).with_name('gh.py')))}"
+            (folder / "gh").write_text(f'#!/bin/sh\nexec {stand_in} "$GH_FOLDER" "$@"\n')
+            (folder / "gh").chmod(0o755)
         return folder
 
     def _use(self, uses: str, fields: dict[str, Any], place: Path) -> dict[str, str]:
@@ -229,7 +234,7 @@ class Runner:
             case "actions/deploy-pages":
                 assert (self.artifacts / fields["artifact_name"]).is_dir()
             case "actions/attest-build-provenance":
-                assert list(place.glob(fields["subject-path"]))
+                assert all(list(place.glob(line)) for line in fields["subject-path"].splitlines())
             case "pypa/gh-action-pypi-publish":
                 shutil.copytree(place / fields.get("packages-dir", "dist"), self.folder / "published")
             case "actions/cache/save" | "actions/cache/restore":
@@ -371,7 +376,7 @@ def _text(value: Any) -> str:
 
 
 def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
-    """Return the value of an expression: names, strings, numbers, ``==``, ``!=``, ``>``, ``||``, ``&&`` and five functions."""
+    """Return the value of an expression: names, strings, numbers, ``==``, ``!=``, ``>``, ``!``, ``||``, ``&&`` and five functions."""
     names: dict[str, Any] = {
         "startsWith": str.startswith,
         "failure": lambda: context.get("failed", False),
@@ -389,8 +394,9 @@ def _evaluate(text: str, context: Mapping[str, Any]) -> Any:
         names[key] = value
         return key
 
+    text = text.removeprefix("${{").removesuffix("}}")
     return eval(
-        _NAME.sub(name, text).replace("||", " or ").replace("&&", " and ").replace("&&", " and "),
+        re.sub(r"!(?!=)", " not ", _NAME.sub(name, text)).replace("||", " or ").replace("&&", " and "),
         {"__builtins__": {}},
         names,
     )

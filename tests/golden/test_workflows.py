@@ -22,7 +22,7 @@ from bakery.emit.files import generate
 from bakery.plan.options import Repository
 from bakery.recipe.files import shipped
 from bakery.recipe.load import from_python, load
-from bakery.recipe.models import Ci, Matrix, Recipe
+from bakery.recipe.models import Ci, Matrix, Recipe, Wheel
 from bakery.recipe.models.ci import TestPublish
 from bakery.resolve.plan import resolve
 from bakery.resolve.plan_options import workflow_settings
@@ -93,6 +93,20 @@ def test_workflow_of_a_shipped_recipe(golden: Golden, recipe: str) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_workflow_that_publishes(golden: Golden, name: str) -> None:
     golden(HERE / f"{name}.yml", made(*VARIANTS[name]))
+
+
+def test_workflow_with_nights_an_archive_and_the_release_before(golden: Golden) -> None:
+    ci = Ci(
+        install=("wheel-bakery==1.0",),
+        schedule="17 3 * * *",
+        nightly=14,
+        sdist=True,
+        publish="pypi",
+        github_release=True,
+    )
+    recipe = Recipe(name="nightly", matrix=Matrix(python=("3.13",)), wheel=Wheel(max_growth="20 %"), ci=ci)
+    plan = resolve(from_python(recipe, HERE))
+    golden(HERE / "nightly.yml", generate(plan)[plan.workflow])
 
 
 BELOW = """\
@@ -203,7 +217,7 @@ def of(path: Path) -> Any:
 
 
 def test_no_golden_workflow_is_left_over() -> None:
-    others = {"below", "jobs", "jobs-uncached", "few-cover", "few-linux"}
+    others = {"below", "jobs", "jobs-uncached", "few-cover", "few-linux", "nightly"}
     assert {path.stem for path in GOLDEN} == {*WHEELS, *VARIANTS, *others}
 
 
@@ -254,16 +268,18 @@ def test_no_job_has_a_right_that_it_does_not_need(path: Path) -> None:
         "bake": {"contents": "read"},
         "build": {"contents": "read"},
         "wheels": {"contents": "read"},
+        "sdist": {"contents": "read"},
         "gpu-test": {"contents": "read"},
         "attest": {"attestations": "write", "id-token": "write"},
         "test-publish": {"id-token": "write"},
         "publish": {"id-token": "write"},
         "release": {"contents": "write"},
+        "nightly": {"contents": "write"},
         "pages": {"pages": "write", "id-token": "write"},
     }
     assert rights == {name: known[name] for name in rights}
     # Who may publish runs nothing of the project.
-    for name in ("attest", "test-publish", "publish", "release", "pages"):
+    for name in ("attest", "test-publish", "publish", "release", "nightly", "pages"):
         steps = document["jobs"].get(name, {"steps": []})["steps"]
         assert not any(step.get("uses", "").startswith("actions/checkout@") for step in steps)
 

@@ -97,6 +97,12 @@ class Ci(Model):
     schedule: Annotated[WorkflowLine, AfterValidator(_check_cron)] | None = Field(default=None, examples=["17 3 * * *"])
     """When all cells of the default branch are built besides: minute, hour, day, month and day of the week in UTC, as cron
     writes them. Nothing is published."""
+    nightly: Annotated[int, Field(ge=1, le=365, strict=True)] | None = Field(default=None, examples=[14])
+    """For how many days the GitHub pre-release ``nightly`` keeps the wheels that ``schedule`` built. Their version must be one
+    of development (``1.4.0.dev7``), as setuptools-scm and its like make them after a tag. Needs ``schedule``."""
+    sdist: StrictBool = False
+    """Also build the source distribution, bake one wheel from it, and compare that wheel's files with those of the wheel
+    that the repository gives: a file that the archive lacks stops the release. It is attested and published with the wheels."""
     runners: dict[WorkflowLine, WorkflowLine] = Field(default={}, examples=[{"linux/arm64": "ubuntu-24.04-arm"}])
     """The runner label of each platform. By default, GitHub's runner of the same architecture, without emulation:
     ``ubuntu-24.04``, ``ubuntu-24.04-arm``, ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``."""
