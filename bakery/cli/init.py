@@ -69,9 +69,12 @@ def init(
             f"--base {DEFAULT} gives wheels for older Linux, and more Pythons"
         )
     print_warnings(result.plan, result.warnings)
-    if print_:
+    if print_ or result.refusal:
         echo_text(result.text.rstrip("\n"))
         _report(result.draft)
+        if result.refusal:
+            # It is not written: what to change in it is in the message.
+            raise result.refusal
         return
     target.write(result.text)
     echo(f"{target.file.name}: {result.text.count(chr(10))} lines: {result.draft.title}")

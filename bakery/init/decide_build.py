@@ -10,11 +10,14 @@ from bakery.init.stable_abi import one_wheel
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
 from bakery.resolve.rules.case import ARCH_LISTS
+from bakery.resolve.rules.device import torch_list
 from bakery.toolchains import facts
 
 _PACKAGES = "builder.system-packages"
 _LIBRARY = {"nvml": "libnvidia-ml.so.*"}
 """Component of CUDA → its library, if that has another name."""
+
+_TORCH_LIST = "TORCH_CUDA_ARCH_LIST"
 
 
 def set_builder(draft: Draft, project: Project, device: Device) -> None:
@@ -140,17 +143,22 @@ def _architectures(draft: Draft, project: Project, device: Device) -> None:
         default = setup.archs[own].text
         separator = next((char for char in ";, " if char in default), ";")
         variable, value = own, separator.join(("8.0", "9.0") if "." in default else ("80", "90"))
-    elif device.framework == "torch" and setup.gencode:
-        draft.notes.append(
-            f"{setup.gencode} names GPUs in flags for nvcc, so torch ignores TORCH_CUDA_ARCH_LIST: the recipe has no "
-            "list, and the project decides which GPUs the wheel is for"
-        )
-        return
     elif device.framework == "torch":
         if not project.built.languages.get("cuda") and "CUDAExtension" not in setup.extensions:
             # It calls CUDA's libraries, and has no code for GPUs of its own.
             return
-        variable, value = "TORCH_CUDA_ARCH_LIST", "8.0;9.0+PTX"
+        flags = project.known.build_files.gpu_flags
+        fixed = flags.code(device.cuda[0])
+        if flags.place:
+            what = "the list in the recipe is theirs" if fixed else "the recipe has no list"
+            draft.notes.append(
+                f"{flags.place} names GPUs in flags for nvcc, so torch ignores TORCH_CUDA_ARCH_LIST: {what}"
+            )
+        if fixed:
+            draft.extend("builder.environment", {_TORCH_LIST: torch_list(fixed)}, f"the GPUs from {flags.place} on")
+        if flags.place:
+            return
+        variable, value = _TORCH_LIST, "8.0;9.0+PTX"
     elif project.cmake.file:
         variable, value = "CUDAARCHS", "80;90"
     else:

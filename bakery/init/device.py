@@ -157,7 +157,14 @@ def _releases(
         # The package index has torch for one CUDA only; toolkit `cuda` has nvcc for a few.
         newest = facts.minor(TABLES["cuda-releases"]["13"])
         fitting = [row for row in rows if not needs_cuda or facts.minor(row.cuda) == newest]
-        chosen = next((row for row in (*fitting, *rows) if Version(row.version) in allowed), rows[0])
+        # torch's headers need the standard that the project gives the compiler, or an older one.
+        files = project.known.build_files
+        stated = {at: cxx for at, cxx in (files.standards | files.torch_standards).items() if at.startswith("setup.py")}
+        place = min(stated, key=lambda at: stated[at], default="")
+        readable = [row for row in fitting if place and row.cxx <= stated[place]]
+        chosen = next((row for row in (*readable, *fitting, *rows) if Version(row.version) in allowed), rows[0])
+        if chosen in readable and chosen.version != fitting[0].version:
+            reason = f"guess: the newest for C++{stated[place]} ({place})"
         return (chosen.version,), reason, chosen.pythons, chosen.cuda
     return (), "", (), ""
 

@@ -15,23 +15,26 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import load_text
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
+from bakery.resolve.rules.findings import refusal
 from bakery.resolve.rules.rule import Finding, Severity
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A recipe that can be written.
+    """A recipe that can be written, or shown.
 
     Attributes:
         text: what is written to the target.
         plan: the plan of the recipe.
         warnings: the rules that it does not keep to.
+        refusal: why it is not written: rules refuse its plan.
     """
 
     draft: Draft
     text: str
     plan: Plan
     warnings: tuple[Finding, ...]
+    refusal: PlanError | None = None
 
 
 def make_recipe(
@@ -49,22 +52,20 @@ def make_recipe(
 
     Raises:
         RecipeError: pyproject.toml is not TOML.
-        PlanError: the base has no Python that the project supports, or no plan can satisfy the recipe.
+        PlanError: the base has no Python that the project supports, or the recipe has no plan.
     """
     try:
-        draft = decide(read_project(tree, folder, base, refused=refused), choose)
+        project = read_project(tree, folder, base, refused=refused)
+        draft = decide(project, choose)
         text = target.text(draft)
         plan = resolve(load_text(target.whole(text), target.file))
-        findings = judge(plan)
-        problems = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
-        if problems:
-            raise PlanError(
-                f"{target.file.name} would break a rule",
-                details=[f"{finding.rule.id}: {finding.text}" for finding in problems],
-                hint=f"write it by hand; for the reason, run `wheel-bakery explain {problems[0].rule.id}`",
-            )
+        findings = judge(plan, project=project.known)
     except PlanError as error:
         if refused:
             raise
         return make_recipe(tree, folder, target, base, choose, error.details[0] if error.details else error.message)
-    return Checked(draft, text, plan, findings)
+    errors = [finding for finding in findings if finding.rule.severity is Severity.ERROR]
+    if errors and not refused:
+        return make_recipe(tree, folder, target, base, choose, errors[0].text)
+    warnings = tuple(finding for finding in findings if finding not in errors)
+    return Checked(draft, text, plan, warnings, refusal(plan.recipe, errors, len(plan.cells)) if errors else None)

@@ -18,6 +18,8 @@ from bakery.init.read_native import Cargo, NativeBuild, Sources, read_cargo, rea
 from bakery.init.read_python import Metadata, is_project, read_metadata
 from bakery.init.read_tests import Tests, read_tests
 from bakery.init.tree import Tree
+from bakery.resolve.rules import project as rules
+from bakery.resolve.rules.build_files import read_build_files
 from bakery.resolve.rules.source import read_beyond
 
 _MOST_TAGS = 1000
@@ -32,6 +34,7 @@ class Project:
         folder: the folder of the project, relative to that of the recipe.
         above: why its build needs files above its folder; empty if it needs none.
         label: the name of the folder, if nothing names the project.
+        known: what rules need to know of it.
         is_native: something in it is compiled, by what describes the build.
         built_libraries: shared objects in the tree.
         modules: the module to import; empty if none is certain enough.
@@ -45,6 +48,7 @@ class Project:
     above: str
     label: str
     metadata: Metadata
+    known: rules.Project
     cmake: NativeBuild
     meson: NativeBuild
     cargo: Cargo | None
@@ -124,6 +128,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         above=_above(root, folder) if folder else "",
         label=Path(tree.root).resolve().name,
         metadata=metadata,
+        known=_known(tree),
         cmake=cmake,
         meson=meson,
         cargo=cargo,
@@ -137,6 +142,15 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         tests=read_tests(tree, metadata, modules[0].text if modules else ""),
         bake_file=read_bake_file(root, refused),
         notes=tuple(notes),
+    )
+
+
+def _known(tree: Tree) -> rules.Project:
+    files = read_build_files(lambda name: tree.text(name) or "")
+    return rules.Project(
+        build_files=files,
+        missing_sources=tuple(rules.missing_sources(files, tree.files.__contains__)),
+        has_cuda_files=any(name.endswith(".cu") for name in tree.files),
     )
 
 

@@ -40,7 +40,6 @@ class SetupPy:
         libraries: the libraries that extension modules are linked with.
         strings: texts that the decisions look for → their places.
         archs: variables that list the GPUs to compile for, in place of torch's, and their defaults.
-        gencode: the first flag for nvcc that names a GPU: torch then ignores its own list.
         torch_abi: the torch release whose stable ABI the extensions use, such as ``2.10``.
         wheel_tags: tags of wheels for several Pythons: ``cp39`` of the stable ABI, ``py3`` for all.
         package_folder: the folder that holds the packages.
@@ -54,7 +53,6 @@ class SetupPy:
     libraries: list[Fact] = field(default_factory=list)
     strings: dict[str, Place] = field(default_factory=dict)
     archs: dict[str, Fact] = field(default_factory=dict)
-    gencode: Place | None = None
     torch_abi: Fact | None = None
     wheel_tags: list[Fact] = field(default_factory=list)
     package_folder: Fact | None = None
@@ -112,8 +110,6 @@ class _Reader:
     def _string(self, node: ast.Constant, text: str) -> None:
         if match := _STRING.match(text):
             self.setup.strings.setdefault(match[1], _place(node))
-        if "-gencode" in text or "arch=compute_" in text:
-            self.setup.gencode = self.setup.gencode or _place(node)
         if match := _TARGET.search(text):
             release = f"{int(match[1])}.{int(match[2], 16)}"
             self.setup.torch_abi = self.setup.torch_abi or Fact(release, _place(node))

@@ -44,12 +44,27 @@ SOURCES = {
     "cuda-sources": {**PYPROJECT, "CMakeLists.txt": CMAKE},
     "torch-standard": {
         "setup.py": 'Extension("k", ["k.cpp"], extra_compile_args=["-std=c++17"])\n',
+        "k.cpp": "",
         "CMakeLists.txt": "set(CMAKE_CXX_STANDARD 17)\nset(CMAKE_CUDA_STANDARD 20)\nif(OLD)\n  set(CMAKE_CXX_STANDARD 14)\nendif()\n"
         "set_target_properties(k PROPERTIES CXX_STANDARD 14 CUDA_STANDARD 17)\n",
     },
     "torch-standard-setup": {
         "setup.py": "from torch.utils.cpp_extension import CUDAExtension\nFLAGS = ['-O3', '-std=c++17']\n"
-        "CUDAExtension('k', ['k.cu'], extra_compile_args={'cxx': FLAGS, 'nvcc': [*FLAGS, '-std=c++17']})\n"
+        "CUDAExtension('k', ['k.cu'], extra_compile_args={'cxx': FLAGS, 'nvcc': [*FLAGS, '-std=c++17']})\n",
+        "k.cu": "",
+    },
+    "torch-arch-ignored": {
+        "setup.py": "FLAGS = ['-gencode=arch=compute_80,code=sm_80', '-gencode=arch=compute_90,code=sm_90']\n"
+    },
+    "torch-arch-ignored-unknown": {
+        "setup.py": "FLAGS = [f'-gencode=arch=compute_{arch},code=sm_{arch}' for arch in ARCHS]\n"
+    },
+    "framework-pins": {"pyproject.toml": '[build-system]\nrequires = [\n  "setuptools",\n  "torch==2.14.0",\n]\n'},
+    "missing-sources": {
+        **PYPROJECT,
+        "setup.py": "Extension('k', ['csrc/k.cpp', 'k.c', 'k2.c'])\n",
+        "k.pyx": "",
+        "k2.c": "",
     },
     "project-file": {"README.md": ""},
     "test-files": {**PYPROJECT, "tests/run.py": "", "data/large.bin": ""},

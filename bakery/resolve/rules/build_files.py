@@ -13,6 +13,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from bakery.recipe.toml_file import table
+from bakery.resolve.rules.setup_py import GpuFlags, read_gpu_flags, read_sources, rocm_lines
+
 _MOST_FILES = 100
 _STANDARDS = {"0x": 11, "1y": 14, "1z": 17, "2a": 20, "2b": 23, "2c": 26}
 _STANDARD = re.compile(r"(?:-std=|--std[= ]|cpp_std=)(?:c|gnu)\+\+(\d[0-9a-z])")
@@ -34,12 +40,18 @@ class BuildFiles:
         separable: where device code is asked to be linked (``CUDA_SEPARABLE_COMPILATION``, ``-rdc=true``).
         standards: place → the C++ standard that a flag for the compiler states there.
         torch_standards: those of setup.py that torch.utils.cpp_extension gets in every build.
+        gpu_flags: what setup.py tells nvcc about GPUs.
+        sources: the source files that setup.py names → their places.
+        pins: distribution → its requirements in pyproject.toml, with their places.
     """
 
     cuda: str = ""
     separable: str = ""
     standards: dict[str, int] = field(default_factory=dict)
     torch_standards: dict[str, int] = field(default_factory=dict)
+    gpu_flags: GpuFlags = field(default_factory=GpuFlags)
+    sources: dict[str, str] = field(default_factory=dict)
+    pins: dict[str, list[tuple[Requirement, str]]] = field(default_factory=dict)
 
 
 def read_build_files(read: Callable[[str], str]) -> BuildFiles:
@@ -48,7 +60,10 @@ def read_build_files(read: Callable[[str], str]) -> BuildFiles:
     for name in ("setup.py", "setup.cfg", "pyproject.toml"):
         _flags(found, name, read(name))
     _setup_py(found, read("setup.py"))
-    for main, visit in (("CMakeLists.txt", _cmake), ("meson.build", _meson)):
+    _pins(found, read("pyproject.toml"))
+    # torch compiles what setup.py gives it; CMake files beside it are for users of C++.
+    others = () if "cpp_extension" in read("setup.py") else (("CMakeLists.txt", _cmake), ("meson.build", _meson))
+    for main, visit in others:
         names = [main]
         # The list grows while it is read.
         for name in names:
@@ -128,14 +143,36 @@ def _meson(found: BuildFiles, name: str, text: str) -> Iterator[str]:
             found.cuda = found.cuda or _place(name, text, match.start(1))
 
 
+def _pins(found: BuildFiles, text: str) -> None:
+    try:
+        data, lines = table(text), text.splitlines()
+    except ValueError:
+        return
+    for key, items in (("build-system", "requires"), ("project", "dependencies")):
+        inner = data.get(key)
+        listed = inner.get(items) if isinstance(inner, dict) else None
+        for item in listed if isinstance(listed, list) else ():
+            try:
+                requirement = Requirement(str(item))
+            except InvalidRequirement:
+                continue
+            line = next((number for number, row in enumerate(lines, 1) if str(item) in row), 1)
+            pins = found.pins.setdefault(canonicalize_name(requirement.name), [])
+            pins.append((requirement, f"pyproject.toml:{line}"))
+
+
 def _setup_py(found: BuildFiles, text: str) -> None:
     try:
         with warnings.catch_warnings():
             # Invalid escapes and the like are the project's affair.
             warnings.simplefilter("ignore")
-            stack: list[ast.AST] = [ast.parse(text)]
+            module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
+    found.gpu_flags, found.sources = read_gpu_flags(module), read_sources(module)
+    for line in rocm_lines(module):
+        found.standards.pop(f"setup.py:{line}", None)
+    stack: list[ast.AST] = [module]
     cuda, separable, standards = [], [], set[str]()
     while stack:
         node = stack.pop()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bakery.core.errors import UsageError
@@ -56,6 +57,15 @@ def device_code(text: str) -> tuple[str, ...]:
         return ()
     cubins = [f"sm_{arch.number}" for arch in archs if arch.cubin]
     return (*cubins, *(f"compute_{arch.number}" for arch in archs if arch.ptx))
+
+
+def torch_list(code: Iterable[str]) -> str:
+    """Return the TORCH_CUDA_ARCH_LIST that asks for some device code: ``8.0;9.0+PTX``."""
+    kinds: dict[str, set[str]] = {}
+    for item in code:
+        kind, _, number = item.partition("_")
+        kinds.setdefault(re.sub(r"(\d)([a-z]?)\Z", r".\1\2", number), set()).add(kind)
+    return ";".join(f"{name}+PTX" if "compute" in found else name for name, found in kinds.items())
 
 
 def _promise(case: Case) -> DevicePromise | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class Project:
         submodules: folders of git submodules that are not checked out.
         source: the facts about its files.
         build_files: what setup.py, CMake and Meson files say about C++ and CUDA.
+        missing_sources: place in setup.py → a source file that it names and that does not exist.
+        has_cuda_files: there is a file for nvcc.
         one_wheel: the lowest Python of its abi3 wheel (``py3`` for a ``py3-none`` one), and where it says so; empty for none.
     """
 
@@ -65,6 +67,8 @@ class Project:
     only_these: bool = False
     submodules: tuple[str, ...] = ()
     build_files: BuildFiles = field(default_factory=BuildFiles)
+    missing_sources: tuple[tuple[str, str], ...] = ()
+    has_cuda_files: bool = True
     source: SourceFacts = field(default_factory=SourceFacts)
     one_wheel: tuple[str, str] = ("", "")
 
@@ -92,6 +96,7 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
     def is_sent(path: str, inside: str = folder) -> bool:
         return posixpath.normpath(f"{inside}/{path}") in source.entries
 
+    build_files = read_build_files(lambda name: _read(root / package / name))
     return Project(
         folder=folder,
         package=posixpath.normpath(package),
@@ -103,10 +108,19 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
         programs=lacking,
         only_these=only_these,
         submodules=tuple(_empty_submodules(root / folder)),
-        build_files=read_build_files(lambda name: _read(root / package / name)),
+        build_files=build_files,
+        missing_sources=tuple(missing_sources(build_files, lambda name: is_sent(name, package))),
+        has_cuda_files=any(name.endswith(".cu") for name in source.entries),
         source=read_source(plan, source),
         one_wheel=one_wheel or ("", ""),
     )
+
+
+def missing_sources(build_files: BuildFiles, exists: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """Yield the source files that setup.py names and that do not exist, with their places; Cython writes some."""
+    for path, place in build_files.sources.items():
+        if not exists(path) and not exists(f"{path.rpartition('.')[0]}.pyx"):
+            yield place, path
 
 
 def _text(value: Value) -> str:

@@ -54,6 +54,20 @@ def test_it_writes_a_recipe_and_names_the_next_command(tmp_path: Path, run: Run)
     assert load(None, root)[0].recipe.name == "fast-parts"
 
 
+def test_a_recipe_that_a_rule_refuses_is_shown_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pyproject = '[build-system]\nrequires = ["setuptools", "torch>=2.90"]\n'
+    root = write_project(tmp_path, {**TORCH, "pyproject.toml": pyproject})
+    with pytest.raises(PlanError) as raised:
+        app(["init", str(root)], standalone_mode=False)
+    assert raised.value.details[0].startswith(
+        "framework-pins: pyproject.toml:2 requires torch>=2.90, and the cell has 2.14.1"
+    )
+    assert 'torch = ["2.14.1"]' in capsys.readouterr().out
+    assert not (root / "bakery.toml").exists()
+
+
 @pytest.mark.parametrize("answers", [True, False])
 def test_the_base_is_one_that_this_machine_can_have(
     tmp_path: Path, run: Run, registry: list[bool], answers: bool

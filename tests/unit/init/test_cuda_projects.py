@@ -50,11 +50,69 @@ def test_a_list_that_is_no_list_of_cuda_is_not_taken(tmp_path: Path) -> None:
     assert found.draft.entries["builder.environment"].value == {"TORCH_CUDA_ARCH_LIST": "${CUDA_ARCHS}"}
 
 
-def test_gpus_that_setup_py_fixes_are_said_and_not_promised(tmp_path: Path) -> None:
-    found = made(tmp_path, setup_py('FLAGS = ["-gencode", "arch=compute_80,code=sm_80"]'))
-    assert "TORCH_CUDA_ARCH_LIST" not in found.text
-    assert "variables.CUDA_ARCHS" not in found.draft.entries
-    assert any(note.startswith("setup.py:5 names GPUs") for note in found.draft.notes)
+_FLAGS = """
+FLAGS = ["-gencode", "arch=compute_80,code=sm_80"]
+if bare_metal_version >= Version("13.0"):
+    FLAGS += ["-gencode", "arch=compute_103,code=[sm_103,compute_103]"]
+if bare_metal_version < Version("13.0"):
+    FLAGS += ["-gencode", "arch=compute_70,code=sm_70"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "listed"),
+    [
+        (_FLAGS, "8.0;10.3+PTX"),
+        ('if not SKIP:\n    FLAGS = ["-arch=sm_90"]', "9.0+PTX"),
+        ('FLAGS = ["-gencode=arch=compute_80,code=sm_80"]\nif MORE:\n    FLAGS += ["arch=compute_90,code=sm_90"]', ""),
+        ('FLAGS = [f"arch=compute_{number},code=sm_{number}"]', ""),
+    ],
+)
+def test_gpus_that_setup_py_fixes_are_the_list(tmp_path: Path, flags: str, listed: str) -> None:
+    found = made(tmp_path, setup_py(flags))
+    environment = found.draft.entries.get("builder.environment")
+    assert (environment.value if environment else {}) == ({"TORCH_CUDA_ARCH_LIST": listed} if listed else {})
+    assert any("names GPUs in flags for nvcc" in note for note in found.draft.notes)
+    assert not found.warnings
+
+
+@pytest.mark.parametrize(
+    ("flags", "torch"),
+    [
+        ('FLAGS = ["-std=c++17"]', "2.12.1"),
+        ('if IS_HIP:\n    FLAGS = ["-std=c++17"]', "2.14.1"),
+        ('if CUDA and not IS_ROCM:\n    FLAGS = ["-std=c++17"]', "2.12.1"),
+        ('if not IS_ROCM:\n    pass\nelse:\n    FLAGS = ["-std=c++17"]', "2.14.1"),
+    ],
+)
+def test_the_standard_of_setup_py_chooses_a_torch_whose_headers_it_can_read(
+    tmp_path: Path, flags: str, torch: str
+) -> None:
+    assert made(tmp_path, setup_py(flags)).draft.texts("matrix.torch") == [torch]
+
+
+@pytest.mark.parametrize(
+    ("before", "sources"),
+    [
+        ("", '["csrc/a.cu", "csrc/b.cpp"]'),
+        (
+            'from os import path\nhere = path.dirname(__file__)\nsource = path.join(here, "csrc", "b.cpp")',
+            '["csrc/a.cu"]',
+        ),
+    ],
+)
+def test_sources_that_are_missing_are_said(tmp_path: Path, before: str, sources: str) -> None:
+    found = made(tmp_path, setup_py(before, f'CUDAExtension("demo._c", {sources})'))
+    (warning,) = found.warnings
+    assert (warning.rule.id, " names csrc/b.cpp, " in warning.text) == ("missing-sources", True)
+
+
+def test_an_extension_without_a_file_for_nvcc_needs_no_list(tmp_path: Path) -> None:
+    files = {"csrc/b.cpp": "#include <cuda_runtime.h>\n", "demo/__init__.py": ""}
+    call = 'CppExtension("demo._c", ["csrc/b.cpp"])'
+    found = made(tmp_path, {**files, "setup.py": (_EXTENSION % ("", call, "")).replace(", CUDAExtension", "")})
+    assert "builder.toolkit" in found.draft.entries
+    assert not found.warnings
 
 
 def test_cuda_files_that_are_compiled_at_run_time_need_no_toolkit(tmp_path: Path) -> None:

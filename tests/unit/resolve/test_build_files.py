@@ -50,7 +50,7 @@ def test_cuda_code_that_is_compiled(name: str, text: str, line: int) -> None:
         ("CMakeLists_txt", "return()\n" + PROJECT),
         ("meson_build", "if get_option('cuda')\n  add_languages('cuda')\nendif\n"),
         ("meson_build", "add_languages('cuda', required: false)"),
-        ("setup_py", "if CUDA_HOME:\n    modules = [CUDAExtension('k', ['k.cu'])]\n"),
+        ("setup_py", "if CUDA_HOME:\n    modules = [CUDAExtension('k', names)]\n"),
         ("setup_py", "CUDAExtension = None\ndata = ['k.cu']\n"),
         ("setup_py", "(" * 5000),
         ("setup_py", "no python"),

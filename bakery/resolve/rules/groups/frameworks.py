@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 from bakery.core.errors import UsageError
 from bakery.resolve.rules.build_files import standard
 from bakery.resolve.rules.case import Case
+from bakery.resolve.rules.device import device_code, torch_list
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.toolchains.facts import jax_releases, minor, number, torch_arch_lists, torch_release
 from bakery.toolchains.facts.archs import parse
@@ -97,8 +98,55 @@ def _as_torch(entry: str) -> str:
 def _arch_unset(case: Case) -> Iterator[str]:
     # A list of the project's own, such as FLASH_ATTN_CUDA_ARCHS; torch then leaves the flags alone.
     has_own = any(_OWN_LIST.fullmatch(name) for name in case.environment)
-    if case.torch and case.compiler and not case.arch_lists and not has_own:
+    project = case.project
+    # With flags of its own, torch needs no list; without a file for nvcc, nothing does.
+    needs_none = project and (project.build_files.gpu_flags.place or not project.has_cuda_files)
+    if case.torch and case.compiler and not case.arch_lists and not has_own and not needs_none:
         yield f"the extension is for torch {case.torch}, with CUDA code, and {LIST} is not set"
+
+
+@rule(
+    "torch-arch-ignored",
+    "The list of GPUs is the one that setup.py compiles for",
+    why="torch ignores TORCH_CUDA_ARCH_LIST if a flag for nvcc names a GPU. The wheel has the code of these flags, so the audit "
+    "refuses it after the compile, which may take hours. This is checked by `init`, `check` and before a build.",
+    fix="write the list of these flags, or change the flags in setup.py",
+    source="torch 2.13, torch/utils/cpp_extension.py: _get_cuda_arch_flags",
+    severity=Severity.WARNING,
+)
+def _arch_ignored(case: Case) -> Iterator[str]:
+    flags = case.project.build_files.gpu_flags if case.project else None
+    text = case.environment.get(LIST, "")
+    if flags is None or not flags.place or not case.torch or not text:
+        return
+    code = flags.code(case.cuda)
+    if code and set(code) != set(device_code(text)):
+        yield f"{LIST} is {text}, and the flags from {flags.place} on compile for {torch_list(code)}"
+    elif not code and not any(_OWN_LIST.fullmatch(name) for name in case.environment if name != LIST):
+        yield f"{LIST} is {text}, and {flags.place} names GPUs in flags for nvcc"
+
+
+@rule(
+    "framework-pins",
+    "What pyproject.toml requires of torch and JAX allows the cell's release",
+    why="Both are installed for the build, so pip stops at the conflict: `Cannot install torch==2.14.0 and torch==2.14.1`, without "
+    "the places of the two. This is checked by `init`, `check` and before a build.",
+    fix="write the release that the project requires (matrix.torch, matrix.jax), or change pyproject.toml",
+    source="vllm 0.33.0 and jax-finufft 1.3.1 on PyPI",
+)
+def _pins(case: Case) -> Iterator[str]:
+    pins = case.project.build_files.pins if case.project else {}
+    for distribution, release in (("torch", case.torch), ("jax", case.jax), ("jaxlib", case.jax)):
+        for requirement, place in pins.get(distribution, ()) if _is_release(release) else ():
+            applies = requirement.marker is None or requirement.marker.evaluate(
+                {"python_version": case.python.rstrip("t")}
+            )
+            if applies and not requirement.specifier.contains(release, prereleases=True):
+                yield f"{place} requires {requirement}, and the cell has {release}"
+
+
+def _is_release(text: str) -> bool:
+    return re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text) is not None
 
 
 @rule(

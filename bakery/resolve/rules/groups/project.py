@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
+from wheel_audit.text import listed, printable
 
 _WHEN = "This is checked by `check` and before a build."
 
@@ -83,3 +84,20 @@ def _programs(case: Case, *, certain: bool) -> Iterator[str]:
 def _submodules(case: Case) -> Iterator[str]:
     for path in case.project.submodules if case.project else ():
         yield f"{path} of {case.project and case.project.folder} is an empty git submodule"
+
+
+@rule(
+    "missing-sources",
+    "The source files that setup.py names exist",
+    why="The compile fails after the whole image of the builder was made: `No such file`, or ninja's `missing and no known rule "
+    f"to make it`. Source archives of the package index are often incomplete. {_WHEN}",
+    fix="build from the project's repository, or add the files to the source; a file that setup.py makes itself is none of these",
+    source="fast-hadamard-transform 1.1.0 and natten 0.14.2 on PyPI",
+    severity=Severity.WARNING,
+)
+def _missing_sources(case: Case) -> Iterator[str]:
+    by_place: dict[str, list[str]] = {}
+    for place, path in case.project.missing_sources if case.project else ():
+        by_place.setdefault(place, []).append(path)
+    for place, paths in by_place.items():
+        yield f"{place} names {listed(map(printable, paths), 5)}, which the source does not have"
