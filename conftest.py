@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from bakery.core.errors import EngineError
 from bakery.engine.discover import find
+from wheel_audit.tools import AuditwheelReport, ToolResults
 
 # A busy machine is no defect of an example.
 settings.register_profile("proof", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -85,6 +86,13 @@ def golden_row(request: pytest.FixtureRequest) -> tables.GoldenRow:
             assert_same(tables.rows(path).get(name, {}).get("says", ""), text, f"{path.name}, {name}")
 
     return compare
+
+
+@pytest.fixture
+def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audit without auditwheel and the other tools, which are slow."""
+    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
+    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
+import plans
 import pytest
 from cibuildwheel.environment import parse_environment
 from cibuildwheel.options import EnvironmentFormat
@@ -90,9 +91,7 @@ def test_a_platform_is_added_by_the_recipe_alone(tmp_path: Path) -> None:
     text = 'name = "demo"\nplatforms = ["linux/amd64"%s]\n'
     (tmp_path / "bakery.toml").write_text(text % "")
     (before,) = load(None, tmp_path)
-    (tmp_path / "bakery.toml").write_text(text % ', "windows/arm64"')
-    (after,) = load(None, tmp_path)
-    old, new = resolve(before), resolve(after)
+    old, new = resolve(before), plans.written(tmp_path, text % ', "windows/arm64"')
     assert [cell.id for cell in new.cells] == [cell.id for cell in old.cells] == ["cp311"]
     assert [cell.id for cell in new.cibuildwheel_cells] == ["cp311-win_arm64"]
     (config,) = write(new, tmp_path).values()
@@ -102,9 +101,9 @@ def test_a_platform_is_added_by_the_recipe_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ['say "$HOME"', "a `b` $(id) \\ c", "x y  z", "ö=$", "'"])
 def test_values_of_the_environment_arrive_as_they_are(value: str, tmp_path: Path) -> None:
     quoted = json.dumps(value, ensure_ascii=False)
-    (tmp_path / "bakery.toml").write_text(f'name = "demo"\n[builder]\nenvironment = {{ V = {quoted} }}\n')
-    (item,) = load(None, tmp_path)
-    (config,) = write(resolve(item), tmp_path).values()
+    (config,) = write(
+        plans.written(tmp_path, f'name = "demo"\n[builder]\nenvironment = {{ V = {quoted} }}\n'), tmp_path
+    ).values()
     table = tomllib.loads(config.read_text())["tool"]["cibuildwheel"]["environment"]
     read = parse_environment(EnvironmentFormat().format_table(table)).as_dictionary({"HOME": "wrong"})
     assert read["V"] == value

@@ -32,7 +32,7 @@ from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import error, info
 from wheel_audit.limits import Limits
 from wheel_audit.plain_files import open_plain, read_plain
-from wheel_audit.tools import AuditwheelReport, ToolResults, exceeded_limit
+from wheel_audit.tools import exceeded_limit
 from wheel_audit.worker import LimitExceeded, call
 
 SECONDS = 2.0
@@ -262,13 +262,7 @@ def test_limits_grow_with_the_file() -> None:
     assert large.seconds > 3600
 
 
-@pytest.fixture
-def _no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
-
-
-@pytest.mark.usefixtures("_no_tools")
+@pytest.mark.usefixtures("no_tools")
 def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wheel_audit.checks.libraries.check", lambda wheel, expected: 1 / 0)
     found = audit_wheel(write_wheel(tmp_path)).findings
@@ -277,7 +271,7 @@ def test_a_check_that_stumbles_fails_the_wheel(tmp_path: Path, monkeypatch: pyte
     ]
 
 
-@pytest.mark.usefixtures("_no_tools")
+@pytest.mark.usefixtures("no_tools")
 def test_many_remarks_hide_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     findings = [*[info("bundled-library", "small")] * 60, error("bundled-library", "wrong")]
     monkeypatch.setattr("wheel_audit.checks.libraries.check", lambda wheel, expected: iter(findings))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 from wheels import write_wheel
 
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.runs.expectations import promises
 from wheel_audit.checks import size
 from wheel_audit.wheel import read_wheel
@@ -26,8 +25,7 @@ from wheel_audit.wheel import read_wheel
 )
 def test_limits(tmp_path: Path, limit: str, mebibytes: int, fault: str) -> None:
     text = f'name = "demo"\n[wheel]\n{limit}\nnaming = {{ clean = true, index = "public" }}\n'
-    (tmp_path / "bakery.toml").write_text(text)
-    plan = resolve(load(None, tmp_path)[0])
+    plan = plans.written(tmp_path, text)
     path = write_wheel(tmp_path)
     (promise,) = promises(plan, plan.cells[0], None, [path])
     wheel = read_wheel(path)

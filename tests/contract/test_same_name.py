@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import plans
 import pytest
 from elfs import shared_object
 from wheels import write_wheel
@@ -18,9 +19,7 @@ from wheels import write_wheel
 from bakery.core.errors import AuditError
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
 from bakery.release.verify import verify
-from bakery.resolve.plan import resolve
 from bakery.runs.cell_tasks import cell_tasks, publish_groups
 from bakery.runs.journal import Record, Result
 from bakery.runs.records.buildkit import PROVENANCE, Machine, Material, record_path
@@ -37,8 +36,7 @@ TWO = '[matrix]\npython = ["3.13", "3.11"]\n'
 
 
 def planned(folder: Path, text: str = PYTHONS) -> Plan:
-    (folder / "bakery.toml").write_text(f'name = "demo"\n{text}[builder]\nbase = "manylinux_2_28"\n')
-    return resolve(load(None, folder)[0])
+    return plans.written(folder, f'name = "demo"\n{text}[builder]\nbase = "manylinux_2_28"\n')
 
 
 def name(tags: str, platform: str = LINUX) -> str:

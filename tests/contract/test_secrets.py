@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import plans
 import pytest
 
 from bakery.core.dockerignore import Ignore
@@ -37,8 +38,7 @@ VALUE = b's3cr"et/+ \xc3\xa9-value'
 
 
 def planned(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> Plan:
-    (tmp_path / "bakery.toml").write_text('name = "one"\n' + text)
-    return resolve(load(None, tmp_path)[0], None, environ or {})
+    return plans.written(tmp_path, f'name = "one"\n{text}', environ=environ)
 
 
 def mounts(plan: Plan, stage: str) -> list[Mount]:

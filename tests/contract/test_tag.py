@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 from repositories import commit, git
 from wheels import TAG, write_wheel
 
 from bakery.core.errors import AuditError
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
 from bakery.release.verify import verify
-from bakery.resolve.plan import resolve
 from bakery.runs.wheel_tags import tag_faults, tag_warnings
 
 
 def planned(folder: Path, text: str = "", name: str = "demo") -> Plan:
-    (folder / "bakery.toml").write_text(f'name = "{name}"\n{text}')
-    return resolve(load(None, folder)[0])
+    return plans.written(folder, f'name = "{name}"\n{text}')
 
 
 @pytest.mark.parametrize("tag", ["", "v1.0", "1.0.0", "demo-v1.0", "refs/tags/v1.0", "release-1"])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from ghacache import Fault
+from ghacache import Fault, body_of
 
 REQUESTS = ("manifest", "blob", "upload", "tag")
 """What a client does: reads a manifest, reads a blob, writes a blob, writes a manifest."""
@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
     def _hand_on(self) -> None:
-        body = self._body()
+        body = body_of(self)
         fault = self.registry.fault(self._request())
         if fault == "reset":
             self.close_connection = True
@@ -98,16 +98,6 @@ class _Handler(BaseHTTPRequestHandler):
         if "/blobs/" in self.path:
             return "blob" if reads and "/uploads/" not in self.path else "upload"
         return ""
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
 
     def _answer(self, status: int, headers: dict[str, str], body: bytes, *, truncated: bool = False) -> None:
         self.send_response(status)

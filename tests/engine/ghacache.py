@@ -49,6 +49,18 @@ class Fault:
     after: int = 0
 
 
+def body_of(request: BaseHTTPRequestHandler) -> bytes:
+    """Return the body of a request, also of one in chunks."""
+    if request.headers.get("Transfer-Encoding", "").lower() != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length", 0)))
+    parts = []
+    while size := int(request.rfile.readline(), 16):
+        parts.append(request.rfile.read(size))
+        request.rfile.readline()
+    request.rfile.readline()
+    return b"".join(parts)
+
+
 @dataclass
 class GhaCache:
     """The server.
@@ -191,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         method = self.path.removeprefix(SERVICE)
-        body = self._body()
+        body = body_of(self)
         if method not in CALLS:
             self._answer(method, 404, b"{}")
         elif not _is_valid(self.headers.get("Authorization", "")):
@@ -204,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         query = parse_qs(address.query)
         kind = query.get("comp", ["put"])[0]
-        body = self._body()
+        body = body_of(self)
         if self._fails(kind):
             return
         if kind == "put" and self.headers.get("x-ms-blob-type") != "BlockBlob":
@@ -232,16 +244,6 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind:
             self._answer(request, 200, b"{}", kind)
         return bool(kind)
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
 
     def _answer(self, request: str, status: int, body: bytes, fault: str = "") -> None:
         if fault == "reset":

@@ -29,7 +29,7 @@ from canaries import NAMES, Processes, Spellings
 from cibuildwheel_image import can_be_made, make_image
 from command import ROOT, Done, bakery, shell
 from farm import GATE, certificates, free_port
-from gpu_driver import make_driver
+from gpu_tests import make_driver
 from noting_docker import write_docker
 from projects import SOURCE, extension, pure
 from runs import runs_of

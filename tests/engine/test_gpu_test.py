@@ -10,36 +10,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from gpu_driver import make_driver
+from gpu_tests import COMMAND, RECIPE, VERSION, make_driver, planned
 from hostile_packages import served
 from wheels import write_wheel
 
-from bakery.plan.model import Plan
-from bakery.recipe.load import load
 from bakery.release.gpu_test import prepare
-from bakery.resolve.plan import resolve
 from wheel_audit.plain_files import file_sha256
 
-VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TAG = "py3-none-manylinux_2_17_x86_64"
-COMMAND = "test -f tests/one && python -c 'import demo' && test -z \"$PASSWORD\""
-RECIPE = f"""\
-name = "demo"
-[matrix]
-python = ["{VERSION}"]
-[test]
-gpu = true
-imports = ["demo"]
-files = ["tests"]
-command = '''{COMMAND}'''
-"""
-
-
-def planned(folder: Path, text: str = RECIPE) -> Plan:
-    (folder / "bakery.toml").write_text(text)
-    (folder / "tests").mkdir(exist_ok=True)
-    (folder / "tests" / "one").write_text("1")
-    return resolve(load(None, folder)[0])
 
 
 @pytest.fixture

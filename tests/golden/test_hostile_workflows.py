@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import plans
 import pytest
 from pydantic import ValidationError
 from workflow_judges import STRICT, parsed, schema_errors, zizmor
@@ -129,9 +130,7 @@ pages = true
 
 
 def workflow(place: Path, texts: Mapping[str, str], axis: str) -> str:
-    (place / "bakery.toml").write_text(recipe(texts, axis), encoding="utf-8")
-    (item,) = load(None, place)
-    plan = resolve(item)
+    plan = plans.written(place, recipe(texts, axis))
     return generate(plan)[plan.workflow]
 
 

@@ -9,6 +9,9 @@ from pathlib import Path
 import bakery
 from bakery.plan.model import Plan
 from bakery.recipe import models
+from bakery.recipe.load import load
+from bakery.resolve.plan import resolve
+from bakery.resolve.set_option import parse_set_options
 
 
 def plan_of(toml: str, *sets: str, files: Mapping[str, str] | None = None) -> Plan:
@@ -19,6 +22,12 @@ def plan_of(toml: str, *sets: str, files: Mapping[str, str] | None = None) -> Pl
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         return planned(None, Path(folder), *sets)
+
+
+def written(folder: Path, toml: str, *sets: str, environ: Mapping[str, str] | None = None) -> Plan:
+    """Return the plan of a recipe's text, which stays in the folder."""
+    (folder / "bakery.toml").write_text(toml, encoding="utf-8")
+    return resolve(load(None, folder)[0], parse_set_options(sets), environ or {})
 
 
 def planned(

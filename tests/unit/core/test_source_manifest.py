@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import plans
 import pytest
 
 from bakery.core.dockerignore import Ignore, escaped
 from bakery.core.source_manifest import SourceManifest, Sources, tree_hash
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.source_context import IGNORED
 from bakery.runs.source_files import source_of
 
@@ -30,8 +29,7 @@ def put(folder: Path, *names: str) -> None:
 
 def planned(folder: Path, text: str = "") -> Plan:
     folder.mkdir(exist_ok=True)
-    (folder / "bakery.toml").write_text(f'name = "demo"\n{text}')
-    return resolve(load(None, folder)[0])
+    return plans.written(folder, f'name = "demo"\n{text}')
 
 
 FOLDERS: dict[str, Callable[[Path], object]] = {

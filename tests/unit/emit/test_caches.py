@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 
 from bakery.core.errors import PlanError
@@ -18,8 +19,7 @@ RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\np
 
 
 def planned(folder: Path, text: str = "", environ: dict[str, str] | None = None) -> Plan:
-    (folder / "bakery.toml").write_text(RECIPE + text)
-    return resolve(load(None, folder)[0], environ=environ or {})
+    return plans.written(folder, RECIPE + text, environ=environ)
 
 
 def caches(plan: Plan, key: str) -> list[dict[str, Json]]:

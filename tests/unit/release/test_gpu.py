@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from gpu_tests import RECIPE, planned
 from typer.testing import CliRunner
 from wheels import write_wheel
 
@@ -15,33 +15,12 @@ from bakery.core.errors import AuditError, OutputError, PlanError, UnavailableEr
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
-from bakery.recipe.load import load
 from bakery.release.gpu_record import gpu_fault, planned_test
 from bakery.release.gpu_test import prepare, run
 from bakery.release.verify import verify
-from bakery.resolve.plan import resolve
 from wheel_audit.plain_files import file_sha256
 
-VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TAG = "py3-none-manylinux_2_17_x86_64"
-COMMAND = "test -f tests/one && python -c 'import demo' && test -z \"$PASSWORD\""
-RECIPE = f"""\
-name = "demo"
-[matrix]
-python = ["{VERSION}"]
-[test]
-gpu = true
-imports = ["demo"]
-files = ["tests"]
-command = '''{COMMAND}'''
-"""
-
-
-def planned(folder: Path, text: str = RECIPE) -> Plan:
-    (folder / "bakery.toml").write_text(text)
-    (folder / "tests").mkdir(exist_ok=True)
-    (folder / "tests" / "one").write_text("1")
-    return resolve(load(None, folder)[0])
 
 
 def test_the_bake_leaves_the_command_out(tmp_path: Path) -> None:

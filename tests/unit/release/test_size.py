@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import plans
 import pytest
 from recorded_runs import record_run
 from wheels import TAG, write_wheel
 
 from bakery.core.errors import AuditError
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
 from bakery.release.size import ProjectSize, Source, by_project, limit_of, plan_size
 from bakery.release.verify import verify
-from bakery.resolve.plan import resolve
-from bakery.resolve.set_option import parse_set_options
 from bakery.runs.journal import Record, Result, newest_records
 from wheel_audit.checks.size import PYPI_PROJECT_LIMIT
 
@@ -35,8 +33,7 @@ environment = { CUDAARCHS = "${CUDA_ARCHS}" }
 
 
 def planned(folder: Path, text: str, *sets: str) -> Plan:
-    (folder / "bakery.toml").write_text(f'name = "demo"\n{text}')
-    return resolve(load(None, folder)[0], parse_set_options(sets))
+    return plans.written(folder, f'name = "demo"\n{text}', *sets)
 
 
 def sizes(state: Path, plan: Plan) -> dict[str, tuple[int | None, Source, tuple[str, ...]]]:

@@ -8,13 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import plans
 import pytest
 
 from bakery.core.errors import OutputError, PlanError
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.runs.bake_session import BakeSession, Pins
 from bakery.runs.buildx.board import Listener
 from bakery.runs.buildx.progress import Progress
@@ -26,8 +25,7 @@ RECIPE = 'name = "demo"\nplatforms = ["linux/amd64", "linux/arm64"]\n[matrix]\np
 
 
 def planned(folder: Path, text: str = "") -> Plan:
-    (folder / "bakery.toml").write_text(RECIPE + text)
-    return resolve(load(None, folder)[0])
+    return plans.written(folder, RECIPE + text)
 
 
 def test_one_cell_of_each_platform_carries_it(tmp_path: Path) -> None:

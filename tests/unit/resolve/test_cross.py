@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
+import plans
 import pytest
 from rich.console import Console
 
@@ -15,8 +16,6 @@ from bakery.engine.nodes import Node, NodeStatus
 from bakery.plan.dockerfile import Run
 from bakery.plan.model import Plan
 from bakery.plan.values import substitute
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.runs.bake_session import BakeSession
 from bakery.runs.buildx.board import Listener
 from bakery.runs.lock.pins import pins_of
@@ -28,9 +27,7 @@ AMD, ARM = "cp311-linux_x86_64", "cp311-linux_aarch64"
 
 
 def plan(folder: Path, text: str) -> Plan:
-    (folder / "bakery.toml").write_text(f'name = "demo"\n{text}')
-    (item,) = load(None, folder)
-    return resolve(item)
+    return plans.written(folder, f'name = "demo"\n{text}')
 
 
 def stands_on_builder(made: Plan, name: str) -> bool:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import plans
 import pytest
 from gpus_page import page
 
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.toolchains.facts import gpus, manylinux_images, wrong_claims
 from bakery.toolchains.facts.archs import How, cover, parse
@@ -26,8 +25,9 @@ def broken(tmp_path: Path):
     """Return rule → texts of a recipe."""
 
     def judged(text: str) -> Mapping[str, str]:
-        (tmp_path / "bakery.toml").write_text('name = "kernels"\n' + text, encoding="utf-8")
-        return {finding.rule.id: finding.text for finding in judge(resolve(load(None, tmp_path)[0]))}
+        return {
+            finding.rule.id: finding.text for finding in judge(plans.written(tmp_path, 'name = "kernels"\n' + text))
+        }
 
     return judged
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.caching import Host
 
@@ -17,8 +16,7 @@ NATIVE = '[native]\ncommand = "make"\ninto = "src/lib"\nenvironment = { MAX_JOBS
 
 
 def found(folder: Path, text: str, memory: int) -> list[str]:
-    (folder / "bakery.toml").write_text(f'name = "kernels"\n{text}', encoding="utf-8")
-    return [finding.text for finding in judge(resolve(load(None, folder)[0]), Host(memory=memory))]
+    return [finding.text for finding in judge(plans.written(folder, f'name = "kernels"\n{text}'), Host(memory=memory))]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +57,5 @@ def test_a_cell_with_another_number_is_judged_by_its_own(tmp_path: Path) -> None
         f'[variables]\nN = "1"\n[matrix]\npython = ["3.11", "3.13"]\n[builder]\n{NEEDED}environment = {{ MAX_JOBS = "${{N}}" }}\n'
         '[[matrix.overrides]]\nwhere = { python = "3.13" }\nvariables = { N = "8" }\n'
     )
-    (tmp_path / "bakery.toml").write_text(f'name = "kernels"\n{text}', encoding="utf-8")
-    (finding,) = judge(resolve(load(None, tmp_path)[0]), Host(memory=16 * GB))
+    (finding,) = judge(plans.written(tmp_path, f'name = "kernels"\n{text}'), Host(memory=16 * GB))
     assert finding.cells == ("cp313",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 
 from bakery.core.errors import BakeryError
@@ -11,10 +12,7 @@ from bakery.emit.dockerfile import dockerfile
 from bakery.plan.dockerfile import Arg, Env, Run
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules.device import device_promises
-from bakery.resolve.set_option import parse_set_options
 from bakery.runs.expectations import promise_of
 from bakery.runs.lock.pins import lock_contexts
 
@@ -44,8 +42,7 @@ repair = { exclude = ["libcu*.so*"] }
 
 
 def planned(folder: Path, text: str = RECIPE, *sets: str) -> Plan:
-    (folder / "bakery.toml").write_text(text)
-    return resolve(load(None, folder)[0], parse_set_options(sets))
+    return plans.written(folder, text, *sets)
 
 
 def test_one_wheel_for_all_values(tmp_path: Path) -> None:

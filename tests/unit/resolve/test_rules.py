@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from plans import written
 from sample import sampled
 from typer.testing import CliRunner
 
@@ -28,8 +29,7 @@ MANYLINUX = "quay.io/pypa/manylinux_2_28_x86_64"
 
 
 def plan_of(folder: Path, text: str) -> Plan:
-    (folder / "bakery.toml").write_text('name = "kernels"\n' + text, encoding="utf-8")
-    return resolve(load(None, folder)[0])
+    return written(folder, f'name = "kernels"\n{text}')
 
 
 @pytest.fixture

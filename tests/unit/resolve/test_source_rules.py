@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 from repositories import commit, git
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.core.errors import PlanError
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules.source import SourceFacts, read_source
 from bakery.runs.source_files import source_of
 
@@ -27,8 +26,7 @@ def put(folder: Path, **files: str) -> None:
 
 
 def facts(folder: Path, recipe: str = "") -> SourceFacts:
-    (folder / "bakery.toml").write_text(f'name = "demo"\n{recipe}')
-    plan = resolve(load(None, folder)[0])
+    plan = plans.written(folder, f'name = "demo"\n{recipe}')
     return read_source(plan, source_of(folder, plan))
 
 

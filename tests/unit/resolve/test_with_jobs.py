@@ -7,15 +7,14 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import plans
 import pytest
 from pydantic import ValidationError
 
 from bakery.core.names import size_mb
 from bakery.plan.dockerfile import Command, Run
 from bakery.plan.values import literal
-from bakery.recipe.load import load
 from bakery.recipe.models import Builder
-from bakery.resolve.plan import resolve
 from bakery.runs.scheduler import USABLE
 
 SCRIPT = Path(__file__).parents[3] / "bakery/toolchains/programs/with-jobs"
@@ -130,8 +129,7 @@ def test_what_is_no_size(text: str) -> None:
 
 def words(folder: Path, text: str) -> dict[str, list[str]]:
     """Return stage → the first words of its commands that compile, after those that may stop it at a question to git."""
-    (folder / "bakery.toml").write_text(f'name = "kernels"\n{text}', encoding="utf-8")
-    plan = resolve(load(None, folder)[0])
+    plan = plans.written(folder, f'name = "kernels"\n{text}')
     return {
         stage.name: ["".join(map(str, word)) for word in command.words[command.words.index(literal("--")) + 1 :][:4]]
         for stage in plan.stages

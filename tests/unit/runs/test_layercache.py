@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+import plans
 import pytest
 
 from bakery.core.errors import OutputError
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
-from bakery.resolve.set_option import parse_set_options
 from bakery.runs.buildx.bake import BakeRequest
 from bakery.runs.buildx.bake_outcome import BakeOutcome
 from bakery.runs.buildx_backend import MARK, MOST_TARGETS, LocalCaches, together
@@ -28,8 +26,7 @@ def planned(
     overrides: tuple[str, ...] = (),
     environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
-    (folder / "bakery.toml").write_text(RECIPE.format(backend))
-    return resolve(load(None, folder)[0], environ=environ, sets=parse_set_options(overrides))
+    return plans.written(folder, RECIPE.format(backend), *overrides, environ=environ)
 
 
 def request(folder: Path, plan: Plan) -> BakeRequest:

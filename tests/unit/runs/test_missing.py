@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import plans
 import pytest
 
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.runs.buildx.failures import hint
 from bakery.runs.buildx.missing import Recipe, _file, messages, of_cell
 from bakery.toolchains.components import known
@@ -201,8 +200,7 @@ def test_the_last_message_counts() -> None:
 
 
 def recipe(folder: Path, text: str) -> Recipe:
-    (folder / "bakery.toml").write_text('name = "kernels"\n' + text)
-    plan = resolve(load(None, folder)[0])
+    plan = plans.written(folder, 'name = "kernels"\n' + text)
     return of_cell(plan, plan.cells[0])
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import plans
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +21,6 @@ from bakery.core.source_manifest import SourceManifest
 from bakery.core.text import compile_linear
 from bakery.plan.model import Plan
 from bakery.plan.options import SourceContext
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.source_context import IGNORED
 from bakery.runs.source_files import git_files, scan, source_of, warnings
 from bakery.toolchains import facts
@@ -32,8 +31,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 
 def planned(tmp_path: Path, text: str = "") -> Plan:
-    (tmp_path / "bakery.toml").write_text('name = "one"\n' + text)
-    return resolve(load(None, tmp_path)[0])
+    return plans.written(tmp_path, f'name = "one"\n{text}')
 
 
 def warned(folder: Path, plan: Plan) -> list[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import plans
 import pytest
 
 from bakery.core.errors import UsageError
 from bakery.engine.index_credentials import CARGO, INDEX, PROXY, of_cargo, of_docker, of_index
 from bakery.engine.package_index import Index
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
-from bakery.resolve.set_option import parse_set_options
 from bakery.runs.run_options import Options
 from bakery.runs.trust import Credentials, check_grants
 from bakery.toolchains.trusted_images import is_trusted
@@ -24,8 +22,7 @@ WITHOUT = Index("https://index.example/simple", {"index-url": "https://index.exa
 
 
 def planned(tmp_path: Path, text: str, environ: dict[str, str] | None = None, *sets: str) -> Plan:
-    (tmp_path / "bakery.toml").write_text(f'name = "one"\n[matrix]\npython = ["3.11"]\n{text}')
-    return resolve(load(None, tmp_path)[0], parse_set_options(sets), environ or {})
+    return plans.written(tmp_path, f'name = "one"\n[matrix]\npython = ["3.11"]\n{text}', *sets, environ=environ)
 
 
 def asked(plan: Plan, *allow: str, given: Credentials | None = None, baked: bool = True) -> tuple[str, ...]:

@@ -14,16 +14,11 @@ from wheels import EXTENSION, write_wheel
 from bakery.toolchains import programs
 from wheel_audit.auditor import audit_wheel
 from wheel_audit.difference import differences
-from wheel_audit.tools import AuditwheelReport, ToolResults
+
+pytestmark = pytest.mark.usefixtures("no_tools")
 
 PROGRAM = Path(programs.__file__).parent / "archive.py"
 FILES = {"demo/b.py": b"b", "demo/a.py": b"a", "demo/run.sh": b"#!/bin/sh\n"}
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def steady(*folders: Path, epoch: str = "1700000001") -> subprocess.CompletedProcess[str]:

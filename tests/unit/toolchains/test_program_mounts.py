@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import plans
 import pytest
 
 from bakery.emit.dockerfile import build_digest, dockerfile, dockerignore, program_texts, shell_text
 from bakery.emit.files import generate
 from bakery.plan.dockerfile import Copy, Run
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.runs.bake_session import write_run_files
 from bakery.toolchains import program_mounts, programs
 
@@ -20,9 +19,7 @@ FOLDER = Path(programs.__file__).parent
 
 
 def plan_of(root: Path, text: str = "") -> Plan:
-    (root / "bakery.toml").write_text(f'name = "demo"\n{text}')
-    (loaded,) = load(None, root)
-    return resolve(loaded)
+    return plans.written(root, f'name = "demo"\n{text}')
 
 
 CUDA = '[variables]\nCUDA_VERSION = "{}"\n[builder]\ntoolkit = "{}"\n'

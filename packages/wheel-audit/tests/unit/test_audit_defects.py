@@ -21,7 +21,8 @@ from wheel_audit.auditor import audit_wheel
 from wheel_audit.checks import check_ids
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Severity
-from wheel_audit.tools import AuditwheelReport, ToolResults
+
+pytestmark = pytest.mark.usefixtures("no_tools")
 
 FULL = ExpectedWheel(
     name="demo",
@@ -41,12 +42,6 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12
 
 def _of_version(version: str, folder: Path) -> Path:
     return write_wheel(folder, filename=f"demo-{version}-{TAG}.whl", metadata=NEW.replace("1.0", version))
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def ids(path: Path, expected: ExpectedWheel | None = None) -> set[str]:

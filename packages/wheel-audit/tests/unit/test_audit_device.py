@@ -23,7 +23,8 @@ from wheel_audit.finding import Severity
 from wheel_audit.limits import Budget
 from wheel_audit.report import render, render_changes
 from wheel_audit.symbols import Symbols, VersionNeed, read_symbols
-from wheel_audit.tools import AuditwheelReport, ToolResults
+
+pytestmark = pytest.mark.usefixtures("no_tools")
 
 Make = Callable[[Path], Path]
 
@@ -34,12 +35,6 @@ TORCH = ("libtorch.so", "libc10.so", "libc.so.6")
 UNLINKED = {"library-not-needed"}
 """What the real objects of ``data/fatbin`` rightly get: they are linked with nothing, not even libcudart."""
 RUNTIME = ("libcudart.so.12", "libc.so.6")
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def cuda(

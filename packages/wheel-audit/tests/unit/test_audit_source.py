@@ -14,17 +14,12 @@ from wheel_audit.auditor import audit_wheel
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Severity
 from wheel_audit.source_files import SourceFiles
-from wheel_audit.tools import AuditwheelReport, ToolResults
+
+pytestmark = pytest.mark.usefixtures("no_tools")
 
 PURE = "py3-none-any"
 SECRET = b"password = 'hunter2'\n"
 LICENCE = b"A licence.\n"
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def sha256(data: bytes) -> str:

@@ -14,7 +14,8 @@ from wheel_audit import torch_abi
 from wheel_audit.auditor import audit_wheel
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, Severity
-from wheel_audit.tools import AuditwheelReport, ToolResults
+
+pytestmark = pytest.mark.usefixtures("no_tools")
 
 CALLS = ("aoti_torch_library_init_def", "aoti_torch_get_numel", "torch_call_dispatcher", "torch_library_impl")
 """What g++ left undefined in an extension with ``STABLE_TORCH_LIBRARY`` and the headers of torch 2.10."""
@@ -32,12 +33,6 @@ UNSTABLE = {
 }
 
 PROMISE = ExpectedWheel(platform="linux/amd64", requires=("torch>=2.10",), torch_abi="2.10")
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def findings(

@@ -15,7 +15,8 @@ from wheel_audit.auditor import audit_wheel
 from wheel_audit.checks.undefined import FAMILIES, Family
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Severity
-from wheel_audit.tools import AuditwheelReport, ToolResults
+
+pytestmark = pytest.mark.usefixtures("no_tools")
 
 IDS = {"driver-not-needed", "library-not-needed", "undefined-symbol", "undefined-version"}
 NAMES = {
@@ -37,12 +38,6 @@ NAMES = {
     "torch": "_ZNK2at6Tensor3sumEv",
 }
 needs_gcc = pytest.mark.skipif(which("gcc") is None, reason="needs gcc")
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def found(folder: Path, expected: ExpectedWheel | None = None, **files: bytes) -> list[tuple[str, Severity, str]]:

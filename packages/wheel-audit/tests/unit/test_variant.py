@@ -13,19 +13,14 @@ from fatbins import ELF, ZSTD, cubin, entry, fatbin, for_archs
 from wheels import EXTENSION, TAG, write_wheel
 
 from wheel_audit.auditor import audit_wheel
-from wheel_audit.tools import AuditwheelReport, ToolResults
 from wheel_audit.variant import BadVariant, declare, derive, dialects, label_of, read, write
 from wheel_audit.x86_level import needed_level
+
+pytestmark = pytest.mark.usefixtures("no_tools")
 
 INFO = "demo-1.0.dist-info/variant.json"
 ARCHS = ("sm_80", "sm_90", "compute_90")
 HONEST = {"nvidia": {"cuda_version_lower_bound": ["12.8"], "sm_arch": ["80_real", "90_real", "90_virtual"]}}
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
-    monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
 def module(*archs: str, needed: Sequence[str] = ("libc.so.6",), toolkit: int = 128) -> bytes:

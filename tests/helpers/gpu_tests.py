@@ -1,9 +1,27 @@
-"""A library in the place of NVIDIA's driver: no machine of the tests has a GPU."""
+"""A recipe whose tests need a GPU, and a library in the place of NVIDIA's driver: no machine of the tests has a GPU."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
+
+import plans
+
+from bakery.plan.model import Plan
+
+VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+COMMAND = "test -f tests/one && python -c 'import demo' && test -z \"$PASSWORD\""
+RECIPE = f"""\
+name = "demo"
+[matrix]
+python = ["{VERSION}"]
+[test]
+gpu = true
+imports = ["demo"]
+files = ["tests"]
+command = '''{COMMAND}'''
+"""
 
 _DRIVER = """\
 int cuInit(unsigned f) { return 0; }
@@ -22,3 +40,10 @@ def make_driver(folder: Path) -> Path:
     words = ["gcc", "-shared", "-x", "c", "-", "-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1")]
     subprocess.run(words, input=_DRIVER, text=True, check=True)
     return folder
+
+
+def planned(folder: Path, text: str = RECIPE) -> Plan:
+    """Return the plan of a recipe whose tests are in the folder."""
+    (folder / "tests").mkdir(exist_ok=True)
+    (folder / "tests" / "one").write_text("1")
+    return plans.written(folder, text)
