@@ -350,7 +350,7 @@ def _declare(name: str, variables: Sequence[str]) -> str:
 def _references(data: Table) -> Iterator[Problem]:
     variables = known_variables(data)
     derived = {name for name, (variable, _) in names.DERIVED.items() if variable in variables}
-    for path, text in _texts(data, ()):
+    for path, text in texts(data, ()):
         for name in dict.fromkeys(REFERENCE.findall(text)):
             if name not in variables and name not in derived:
                 what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, variables)
@@ -358,7 +358,7 @@ def _references(data: Table) -> Iterator[Problem]:
                 yield Problem(path, what, _declare(name, variables) + shell)
 
 
-def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+def texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield every text that may refer to variables. Iterative, because the data may be nested deeply."""
     stack = [(path, value)]
     while stack:

@@ -16,6 +16,7 @@ from bakery.plan.cells import Cell, Merged
 from bakery.plan.dockerfile import Arg, Command, Copy, Env, Run, Script, Stage, Step
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value, literal, substitute
+from bakery.recipe.cross_checks import texts
 from bakery.recipe.models import Native, Recipe
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.asking import again
@@ -123,7 +124,7 @@ def _check_use(recipe: Recipe, names: set[str]) -> None:
     allowed = {("native",), ("matrix",), ("variables",), *(("builder", key) for key in _OF_BUILDER)}
     wrong = [
         f"{'.'.join(map(str, path))} refers to {name}"
-        for path, text in _texts(data, ())
+        for path, text in texts(data, ())
         if not {path[:1], path[:2]} & allowed
         for name in dict.fromkeys(REFERENCE.findall(text))
         if name in names
@@ -143,17 +144,6 @@ def _check_use(recipe: Recipe, names: set[str]) -> None:
             details=wrong,
             hint=f"of [builder], {', '.join(_OF_BUILDER)} can; or take the axis out of native.merge",
         )
-
-
-def _texts(data: object, path: _Path) -> Iterator[tuple[_Path, str]]:
-    if isinstance(data, str):
-        yield path, data
-    elif isinstance(data, Mapping):
-        for key, value in data.items():
-            yield from _texts(value, (*path, key))
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            yield from _texts(value, (*path, index))
 
 
 def merged_plan(plan: Plan, builds: Sequence[Merged]) -> Plan:
