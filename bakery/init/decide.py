@@ -16,6 +16,7 @@ from bakery.init.project import Project
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
 from bakery.toolchains import facts
+from bakery.toolchains.registry import frameworks
 
 
 def decide(project: Project, choose: Choose) -> Draft:
@@ -206,11 +207,16 @@ def _test(draft: Draft, project: Project, device: Device) -> None:
     if device.cuda:
         major = int(device.cuda[0].partition(".")[0])
         components = dict(device.components)
+        brought = frameworks()[device.framework].brings if device.framework else ()
         rows = [row for row in facts.components() if major in row.majors and row.name in components]
-        extras = sorted({"cudart", *(extra for row in rows for extra in row.extras)})
+        rows = [row for row in rows if row.name not in brought]
+        extras = sorted({"cudart", *(extra for row in rows for extra in row.extras)} - {*brought})
         separate = dict.fromkeys(row.package for row in rows if row.package)
-        requirements = [f"cuda-toolkit[{','.join(extras)}]==${{CUDA_VERSION}}", *separate]
-        draft.set("test.requirements", requirements, "the libraries that are not bundled")
+        # The framework pins the release of the libraries that it brings, and others fit to it.
+        release = "" if brought else "==${CUDA_VERSION}"
+        requirements = [*([f"cuda-toolkit[{','.join(extras)}]{release}"] if extras else ()), *separate]
+        if requirements:
+            draft.set("test.requirements", requirements, "the libraries that are not bundled")
     if project.modules:
         modules = [fact.text for fact in project.modules]
         draft.set("test.imports", modules, f"guess: {project.modules[0].place}", optional=True)

@@ -17,6 +17,7 @@ class Framework:
         runtime: the requirement in the wheel's metadata.
         components: the CUDA libraries whose headers its own headers include.
         nvcc: its build system supports only nvcc for CUDA.
+        brings: the CUDA libraries that its distribution requires, as components.
         layer: patterns of the distributions that get a layer of their own: builders and tests of all projects share it.
     """
 
@@ -28,4 +29,5 @@ class Framework:
     runtime: str
     components: tuple[str, ...] = ()
     nvcc: bool = False
+    brings: tuple[str, ...] = ()
     layer: tuple[str, ...] = ()

@@ -19,6 +19,23 @@ PROVIDER = Framework(
     components=("cublas", "cusolver", "cusparse"),
     # torch.utils.cpp_extension (2.11) writes nvcc's own options into its ninja files.
     nvcc=True,
+    # Requires-Dist of torch 2.11.0 for Linux. It pins one release of CUDA, which need not be that of nvcc.
+    brings=(
+        *(
+            "cublas",
+            "cudart",
+            "cufft",
+            "cufile",
+            "cupti",
+            "curand",
+            "cusolver",
+            "cusparse",
+            "nvjitlink",
+            "nvrtc",
+            "nvtx",
+        ),
+        *("cudnn", "cusparselt", "nccl", "nvshmem"),
+    ),
     # Gigabytes, whose versions torch's release decides.
     layer=("torch", "triton", "nvidia-*"),
 )
