@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
@@ -23,6 +24,9 @@ settings.register_profile("bakery", settings.get_profile("proof"), max_examples=
 settings.load_profile("bakery")
 
 pytest_plugins = ["proof_ledger"]
+
+# jsonschema makes a grammar of IRIs when it is imported: two seconds of each process, and no document here has one.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 Golden = Callable[[Path, str], None]
 
