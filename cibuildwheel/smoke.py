@@ -3,8 +3,8 @@
 Usage: smoke.py WHEEL [--driver FOLDER] [--load] [--import MODULE]...
 
 WHEEL is the wheel, or a folder with only this wheel. It runs without network and without a GPU. Libraries of other
-wheels are found in their folders. The toolkit's stub, with every symbol of the driver's interface, replaces the GPU
-driver, which no container has.
+wheels are found in their folders; for those of CUDA, an import or an RPATH must lead to them, too. The toolkit's stub,
+with every symbol of the driver's interface, replaces the GPU driver, which no container has.
 """
 
 from __future__ import annotations
@@ -26,6 +26,29 @@ if folders is not None and getattr(module, "__file__", None) is None:
     sys.exit("it is a namespace package, a folder without code (%s): name a module in it" % ", ".join(folders))
 """
 """Imports a module. Any folder without ``__init__.py`` is a package for Python, and its import proves nothing."""
+
+FOUND = """
+import ctypes, importlib, importlib.util, os, re, sys
+for name in sys.argv[1].split(","):
+    try:
+        if importlib.util.find_spec(name):
+            importlib.import_module(name)
+    except BaseException:
+        pass
+for path in sys.argv[2:]:
+    if not os.fork():
+        try:
+            ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        except OSError as error:
+            if re.match(r"lib(cu|nv|nccl)[^/:]*: cannot open shared object file", str(error)):
+                os.write(1, ("FAILED " + path + ": " + str(error) + "\\n").encode())
+        os._exit(0)
+    os.wait()
+"""
+"""Loads objects as a user does, after an import of the modules, and says which of them miss a library of CUDA."""
+
+FRAMEWORKS = ["torch", "jax"]
+"""They load the libraries of CUDA, and extensions are imported after them."""
 
 
 class Options(argparse.Namespace):
@@ -58,6 +81,7 @@ def main() -> None:
         roots = [root, *(item for item in sys.path if item.endswith("-packages") and item != root)]
         libraries = [*(folder for item in roots for folder in folders(item)), *driver]
         found = [fault for path in objects for fault in check(LOAD, path, path, libraries)]
+        found = found or missing(objects, [*FRAMEWORKS, *options.imports], driver, wheel.split("-")[0])
         print("loaded %d of %d shared objects of %s" % (len(objects) - len(found), len(objects), wheel))
         faults += found
     for module in options.imports:
@@ -94,6 +118,29 @@ def folders(root: str) -> list[str]:
     """Return the folders of other wheels' libraries, and of those bundled with this one."""
     paths = glob.glob(os.path.join(glob.escape(root), "**", "lib*.so*"), recursive=True)
     return sorted({os.path.dirname(path) for path in paths})
+
+
+def missing(objects: list[str], modules: list[str], libraries: list[str], name: str) -> list[str]:
+    """Return the faults of objects that find libraries of CUDA only where LD_LIBRARY_PATH names their folders.
+
+    A package whose Python code names a library may load it later, when it needs it.
+    """
+    if not objects or not hasattr(os, "fork"):
+        return []
+    environment = dict(os.environ, LD_LIBRARY_PATH=":".join(libraries))
+    command = [sys.executable, "-c", FOUND, ",".join(modules), *objects]
+    run = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True
+    )
+    found = [line for line in run.stdout.splitlines() if line.startswith("FAILED /")]
+    files = (importlib.metadata.distribution(name).files or []) if found else []
+    code = [item.read_binary() for item in files if item.suffix == ".py" and os.path.isfile(str(item.locate()))]
+    return [line for line in found if not any(stem(line) in text for text in code)]
+
+
+def stem(fault: str) -> bytes:
+    """Return the name of the library that a fault names, as ``curand``."""
+    return fault.partition(": lib")[2].split(".")[0].encode()
 
 
 def check(program: str, argument: str, what: str, libraries: list[str]) -> list[str]:

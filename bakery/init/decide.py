@@ -205,21 +205,39 @@ def _number(version: str) -> tuple[int, ...]:
 def _test(draft: Draft, project: Project, device: Device) -> None:
     """Set what is imported, and what the import needs that the wheel does not bundle."""
     if device.cuda:
-        major = int(device.cuda[0].partition(".")[0])
-        components = dict(device.components)
-        brought = frameworks()[device.framework].brings if device.framework else ()
-        rows = [row for row in facts.components() if major in row.majors and row.name in components]
-        rows = [row for row in rows if row.name not in brought]
-        extras = sorted({"cudart", *(extra for row in rows for extra in row.extras)} - {*brought})
-        separate = dict.fromkeys(row.package for row in rows if row.package)
-        # The framework pins the release of the libraries that it brings, and others fit to it.
-        release = "" if brought else "==${CUDA_VERSION}"
-        requirements = [*([f"cuda-toolkit[{','.join(extras)}]{release}"] if extras else ()), *separate]
-        if requirements:
-            draft.set("test.requirements", requirements, "the libraries that are not bundled")
+        _libraries(draft, project, device)
     if project.modules:
         modules = [fact.text for fact in project.modules]
         draft.set("test.imports", modules, f"guess: {project.modules[0].place}", optional=True)
+
+
+def _libraries(draft: Draft, project: Project, device: Device) -> None:
+    """Require the libraries of CUDA that are not bundled: in the wheel, if neither a framework nor the project does."""
+    major = int(device.cuda[0].partition(".")[0])
+    components = dict(device.components)
+    brought = frameworks()[device.framework].brings if device.framework else ()
+    rows = [row for row in facts.components() if major in row.majors and row.name in components]
+    rows = [row for row in rows if row.name not in brought]
+    extras = ",".join(sorted({"cudart", *(extra for row in rows for extra in row.extras)} - {*brought}))
+    separate = [*dict.fromkeys(row.package for row in rows if row.package)]
+    listed = (
+        *project.metadata.pyproject.facts("project", "dependencies"),
+        *project.metadata.setup.keywords.get("install_requires", ()),
+    )
+    is_stated = any(fact.text.startswith(("nvidia-", "cuda-")) for fact in listed)
+    is_required = bool(components) and not device.framework and not is_stated
+    # The framework pins the release of the libraries that it brings, and others fit to it.
+    release = "" if brought else "==${CUDA_MAJOR}.*" if is_required else "==${CUDA_VERSION}"
+    if libraries := [*([f"cuda-toolkit[{extras}]{release}"] if extras else ()), *separate]:
+        path = "wheel.requires" if is_required else "test.requirements"
+        draft.set(path, libraries, "the libraries that are not bundled")
+    if not is_required:
+        return
+    folder = "cu13/lib" if major > 12 else "NAME/lib"
+    draft.notes.append(
+        f"wheel.requires brings the libraries of {', '.join(components)}, and the loader does not search there: the package "
+        f"must load them before its own modules, or link with the rpath $ORIGIN/../nvidia/{folder}"
+    )
 
 
 def _own_tests(draft: Draft, project: Project, device: Device) -> None:

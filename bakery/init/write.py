@@ -25,8 +25,8 @@ _TABLES = ("", "variables", "matrix", "builder", "wheel", "test")
 _KEYS = (
     *("name", "source", "platforms", "python", "torch", "jax", "cuda"),
     *("base", "toolkit", "components", "framework", "requirements", "system-packages"),
-    *("rust", "before-build", "network", "environment"),
-    *("frontend", "config-settings", "abi3", "py3", "repair", "imports", "files", "command"),
+    *("rust", "before-build", "network", "environment", "job-memory"),
+    *("frontend", "config-settings", "abi3", "py3", "torch-abi", "requires", "repair", "imports", "files", "command"),
 )
 """The keys, in the order of the file."""
 

@@ -1043,6 +1043,30 @@ def test_faults_are_listed_together(
     assert lines == ["loaded 1 of 3 shared objects of demo_pkg-1.0-cp312-cp312-linux_x86_64.whl", "imported demo"]
 
 
+@pytest.mark.parametrize("when", ["never", "first", "later"])
+def test_a_library_of_cuda_that_only_the_test_would_find(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], when: str
+) -> None:
+    site = installed / "site"
+    library, module = site / "nvidia/lib/libcurand.so.10", site / "demo/_a.abi3.so"
+    (site / "demo_pkg-1.0.dist-info/RECORD").write_text("demo/_a.abi3.so,,\ndemo/later.py,,\n")
+    link = ["gcc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o"]
+    subprocess.run([*link, library, "-Wl,-soname,libcurand.so.10"], check=True)
+    subprocess.run([*link, module, "-Wl,--no-as-needed", "-x", "none", library], check=True)
+    code = f"import ctypes\nctypes.CDLL({str(library)!r}, mode=ctypes.RTLD_GLOBAL)\n"
+    (site / "demo/__init__.py").write_text(code if when == "first" else "")
+    (site / "demo/later.py").write_text(code if when == "later" else "")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    if when != "never":
+        smoke_main(str(installed), "--load", "--import", "demo")
+        assert "loaded 1 of 1" in capsys.readouterr().out
+        return
+    with pytest.raises(SystemExit) as caught:
+        smoke_main(str(installed), "--load", "--import", "demo")
+    text = f"FAILED {module}: libcurand.so.10: cannot open shared object file: No such file or directory"
+    assert failure(caught) == text
+
+
 def test_the_import_of_a_folder_without_code_proves_nothing(
     installed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,7 +108,14 @@ nvcc -shared -Xcompiler -fPIC -cudart shared $flags many.cu -o /native/libmany.s
 __global__ void add(int *value) { ++*value; }
 extern "C" int answer() { int *value; cudaMalloc(&value, 4); add<<<1, 1>>>(value); return cudaDeviceSynchronize(); }
 """,
-    "src/many/__init__.py": "",
+    "src/many/__init__.py": """\
+import ctypes
+import sysconfig
+from pathlib import Path
+
+for path in Path(sysconfig.get_path("purelib"), "nvidia").rglob("libcudart.so.*"):
+    ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+""",
     "bakery.toml": CUDA,
 }
 

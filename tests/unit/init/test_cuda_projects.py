@@ -238,6 +238,8 @@ def test_libraries_of_cuda_need_a_toolkit(tmp_path: Path) -> None:
     found = made(tmp_path, {"setup.py": text, "csrc/a.c": "#include <cuda.h>\n#include <curand.h>\n"})
     assert found.draft.entries["builder.toolkit"].reason == "setup.py:2"
     assert found.draft.texts("builder.components") == ["curand"]
+    assert found.draft.texts("wheel.requires") == ["cuda-toolkit[cudart,curand]==${CUDA_MAJOR}.*"]
+    assert any("$ORIGIN/../nvidia/cu13/lib" in note for note in found.draft.notes)
 
 
 def test_headers_of_cuda_in_a_cpp_extension_of_torch(tmp_path: Path) -> None:
