@@ -15,6 +15,7 @@ from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Arg
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
+from bakery.plan.values import substitute
 from bakery.resolve.rules.case import cases
 
 TILELANG = """
@@ -239,3 +240,47 @@ def test_what_only_the_cells_show_is_an_error_of_the_plan(recipe: str, problem: 
         plan_of(f'name = "x"\n{recipe}\n')
     assert isinstance(caught.value, PlanError)
     assert problem in caught.value.message
+
+
+FLASH_ATTN = """
+name = "flash-attn"
+platforms = ["linux/amd64", "linux/arm64"]
+[matrix]
+python = ["3.10", "3.11", "3.12", "3.13"]
+torch = ["2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0"]
+cuda = ["12.9.1", "13.0.1"]
+abi = ["FALSE", "TRUE"]
+exclude = [
+    { torch = "2.[678].*", cuda = "13.*" },
+    { torch = "2.6.0", platform = "linux/arm64" },
+    { torch = "2.[789].*", abi = "FALSE" },
+    { torch = "2.10.*", abi = "FALSE" },
+]
+[builder]
+base = "manylinux_2_28"
+toolkit = "repository"
+cuda-repository = "https://packages.example/cuda"
+framework = "torch"
+[wheel]
+naming = { local = "cu${CUDA_MAJOR}torch${TORCH_MINOR}cxx11abi${ABI}", index = "private" }
+"""
+
+
+def test_flash_attn_is_planned_with_the_names_of_its_releases() -> None:
+    """The loops are the matrix of its workflow: Dao-AILab/flash-attention, .github/workflows/publish.yml, read 2026-11-27."""
+    published = {
+        (python, f"cu{cuda}torch{torch}cxx11abi{abi}", platform)
+        for python in ("3.10", "3.11", "3.12", "3.13")
+        for torch in ("2.6", "2.7", "2.8", "2.9", "2.10")
+        for cuda in (("12", "13") if torch in ("2.9", "2.10") else ("12",))
+        for abi in (("FALSE", "TRUE") if torch == "2.6" else ("TRUE",))
+        for platform in (("linux/amd64",) if torch == "2.6" else ("linux/amd64", "linux/arm64"))
+    }
+    plan = plan_of(FLASH_ATTN)
+    (naming,) = plan.audit.namings
+    planned = [
+        (cell.axes["python"], substitute(naming.local, plan.values_of_wheel(cell)), cell.platform)
+        for cell in plan.cells
+    ]
+    assert len(planned) == len(published) == 56
+    assert set(planned) == published
