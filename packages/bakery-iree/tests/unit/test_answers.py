@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bakery_iree.check_runs import Case
 
 BOMBS = {
-    "many": b"[" + b"[]," * 9_000_000 + b"[]]",
+    "many": b"[]",
     "deep": b"[" * 500_000 + b"]" * 500_000,
     "number": b"[" + b"1" * 900_000 + b"]",
     "text": b"x",
@@ -36,7 +36,7 @@ def answered(folder: Path, name: str, code: int = 0) -> ProgramResult:
     if name == "endless":
         file.symlink_to("/dev/zero")
     else:
-        file.write_bytes(BOMBS[name])
+        file.write_bytes(b"[" + b"[]," * 9_000_000 + b"[]]" if name == "many" else BOMBS[name])
     return ProgramResult(code, timed_out=False, files={RESULT: file}, log="the log")
 
 
