@@ -47,6 +47,10 @@ def decide(project: Project, choose: Choose) -> Draft:
     if project.above and "test.files" in draft.entries:
         draft.set("test.files", [f"{project.folder}/{name}" for name in draft.texts("test.files")])
     _carry(draft, project)
+    if device.framework == "torch" and device.cuda and not {"wheel.torch-abi", "wheel.py3"} & draft.entries.keys():
+        # Last, so that a recipe that is too long loses it first.
+        local = {"local": "cu${CUDA_TAG}torch${TORCH_MINOR}"}
+        draft.set("wheel.naming", local, "bound to one torch and CUDA; not for PyPI", optional=True)
     return draft
 
 
@@ -68,6 +72,10 @@ def _left_out(project: Project, device: Device) -> list[str]:
             f"{option.place}: the option {option.text} is off, so the recipe has no CUDA; for CUDA, set it "
             f'(wheel.config-settings or CMAKE_ARGS: {option.text}=ON), matrix.cuda and builder.toolkit = "cuda"'
         )
+    notes += [
+        f"{place} imports {name}, which the project does not require: the test needs a wheel of it in test.requirements"
+        for name, place in project.companions
+    ]
     if libraries := project.built_libraries:
         notes.append(
             f"{libraries[0]} and {len(libraries) - 1} more shared objects were built before: the wheel takes them as they "

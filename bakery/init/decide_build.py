@@ -17,6 +17,9 @@ _PACKAGES = "builder.system-packages"
 _LIBRARY = {"nvml": "libnvidia-ml.so.*"}
 """Component of CUDA → its library, if that has another name."""
 
+_UNSTABLE = ("torch/extension.h", "torch/all.h", "torch/torch.h", "torch/library.h", "ATen/", "c10/")
+"""Headers of torch that have no stable ABI."""
+
 _TORCH_LIST = "TORCH_CUDA_ARCH_LIST"
 
 
@@ -194,8 +197,14 @@ def set_wheel(draft: Draft, project: Project, device: Device) -> None:
         # The tag that meson-python writes has the Python that builds, not limited_api.
         lowest = min(served, key=_minor).rstrip("t") if shared is project.meson.abi3 else shared.text
         draft.set("wheel.abi3", lowest, str(shared.place))
-    if device.framework == "torch" and (abi := project.metadata.setup.torch_abi):
-        draft.set("wheel.torch-abi", abi.text, str(abi.place))
+    if device.framework == "torch" and (abi := project.metadata.setup.torch_abi or project.cmake.torch_abi):
+        if unstable := project.cmake.torch_abi and project.built.includes(*_UNSTABLE):
+            draft.notes.append(
+                f"{abi.place} is for the stable ABI of torch {abi.text}, and {unstable} for one release of torch: if no module "
+                f'of the wheel has the latter, set wheel.torch-abi = "{abi.text}"'
+            )
+        else:
+            draft.set("wheel.torch-abi", abi.text, str(abi.place))
     excluded = ["libtorch*.so", "libc10*.so"] if device.framework == "torch" else []
     if device.cuda:
         excluded += [

@@ -10,7 +10,7 @@ from bakery.core.git import top_of
 from bakery.core.git_command import git
 from bakery.core.release_tags import tag_version
 from bakery.init.bases import DEFAULT, BaseChoice, base_choice
-from bakery.init.findings import Fact, Place
+from bakery.init.findings import Fact, Place, distinct, matches, requirement_name, texts
 from bakery.init.modules import find_modules
 from bakery.init.read_bake_file import BakeFile, read_bake_file
 from bakery.init.read_cibuildwheel import Cibuildwheel, image_of, read_cibuildwheel
@@ -38,6 +38,7 @@ class Project:
         is_native: something in it is compiled, by what describes the build.
         built_libraries: shared objects in the tree.
         modules: the module to import; empty if none is certain enough.
+        companions: distributions for torch that the module imports and that the project does not require.
         release: the newest release among the tags of the checkout; empty if there is none.
         is_checkout: a tool reads the version from git, and the folder is in a checkout.
         notes: what the user should know, one sentence each.
@@ -56,6 +57,7 @@ class Project:
     sources: Sources
     built_libraries: tuple[str, ...]
     modules: tuple[Fact, ...]
+    companions: tuple[Fact, ...]
     release: str
     is_checkout: bool
     cibuildwheel: Cibuildwheel | None
@@ -137,6 +139,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         built_libraries=tuple(name for name in tree.own if re.search(r"\.so(?:\.\d+)*$", name)),
         modules=modules,
         is_checkout=metadata.version_tool is not None and top_of(root.root) is not None,
+        companions=_companions(tree, metadata, modules[0].text if modules else ""),
         release=_release(root.root, metadata.name.text if metadata.name else "") if metadata.version_tool else "",
         cibuildwheel=read_cibuildwheel(pyproject, base, tree, refused),
         tests=read_tests(tree, metadata, modules[0].text if modules else ""),
@@ -152,6 +155,24 @@ def _known(tree: Tree) -> rules.Project:
         missing_sources=tuple(rules.missing_sources(files, tree.files.__contains__)),
         has_cuda_files=any(name.endswith(".cu") for name in tree.files),
     )
+
+
+def _companions(tree: Tree, metadata: Metadata, module: str) -> tuple[Fact, ...]:
+    """Return the modules such as `torch_scatter` that the files of a module import, and that are no requirement."""
+    listed = (
+        *metadata.pyproject.facts("project", "dependencies"),
+        *metadata.setup.keywords.get("install_requires", ()),
+        *metadata.setup.keywords.get("packages", ()),
+    )
+    required = {requirement_name(fact.text) for fact in listed} | {requirement_name(module)}
+    names = [name for name in tree.own if module and re.fullmatch(rf"(?:src/)?{re.escape(module)}/\w+\.py", name)]
+    found = [
+        Fact(match[1], Place(name, line))
+        for name, text in texts(tree, names)
+        for match, line in matches(re.compile(r"(?m)^(?:import|from)[ \t]+(torch_\w+|torchvision|torchaudio)\b"), text)
+    ]
+    is_there = {folder.rpartition("/")[2] for folder in tree.folders}
+    return distinct(item for item in found if requirement_name(item.text) not in required and item.text not in is_there)
 
 
 def _above(root: Tree, folder: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from bakery.core.errors import BakeryError
 from bakery.init.built_files import HEADER, built_files
 from bakery.init.findings import Fact, Place, Toml, matches, read_toml, texts
+from bakery.init.read_setup_py import torch_release
 from bakery.init.tree import TABLES, Tree
 
 MOST_SOURCES = 6_000
@@ -37,6 +38,7 @@ class NativeBuild:
         pkg_config: the first use of pkg-config.
         modules: names of extension modules.
         abi3: the lowest Python of the stable ABI.
+        torch_abi: the torch release whose stable ABI some code uses.
     """
 
     file: str = ""
@@ -49,13 +51,14 @@ class NativeBuild:
     pkg_config: Place | None = None
     modules: list[Fact] = field(default_factory=list)
     abi3: Fact | None = None
+    torch_abi: Fact | None = None
 
 
 _COMMENT = re.compile(r"(?m)#[^\n]*$")
 _CMAKE_CALL = re.compile(
     r"\b(cmake_minimum_required|add_subdirectory|include|if|else|elseif|endif|set|option|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
     r"|FetchContent_Declare|CPMAddPackage|ExternalProject_Add|pybind11_add_module|nanobind_add_module|file"
-    r"|python_add_library|target_link_libraries)[ \t]*\(([^()]{0,2000})",
+    r"|python_add_library|target_link_libraries|(?:target|add)_compile_(?:definitions|options)|add_definitions)[ \t]*\(([^()]{0,2000})",
     re.IGNORECASE,
 )
 
@@ -129,6 +132,7 @@ def _added(name: str, text: str) -> Iterator[str]:
 
 def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> None:
     words = text.split()
+    build.torch_abi = build.torch_abi or torch_release(text, place)
     if command == "cmake_minimum_required":
         version = re.search(r"VERSION\s+(\d+\.\d+(?:\.\d+)?)", text, re.IGNORECASE)
         if version and place.file == build.file and build.minimum is None:

@@ -16,7 +16,7 @@ _EXTENSIONS = ("Extension", "CUDAExtension", "CppExtension", "Pybind11Extension"
 _STRING = re.compile(r"(FORCE_CUDA|[A-Z][A-Z0-9_]{0,60}_FORCE_BUILD|cmake|ninja|pkg-config|cargo)(?:\s|\Z)")
 _ARCHS = re.compile(r"\w*(?:CUDA_ARCHS?|CUDA_ARCH_LIST|CUDA_ARCHITECTURES)\Z")
 _LIST = re.compile(r"[0-9][0-9.a-f]*(?:[;, ][0-9][0-9.a-f]*)*\Z")
-_TARGET = re.compile(r"TORCH_TARGET_VERSION=0x(\d\d)([0-9a-f]{2})")
+_TARGET = re.compile(r"TORCH_TARGET_VERSION=0x(\d\d)([0-9a-fA-F]{2})")
 LARGEST = 128 * 1024
 """Characters of a file that is read: its syntax tree takes a thousand times as many bytes."""
 
@@ -56,6 +56,12 @@ class SetupPy:
     torch_abi: Fact | None = None
     wheel_tags: list[Fact] = field(default_factory=list)
     package_folder: Fact | None = None
+
+
+def torch_release(text: str, place: Place) -> Fact | None:
+    """Return the release of torch whose stable ABI a definition for the compiler asks for."""
+    match = _TARGET.search(text)
+    return Fact(f"{int(match[1])}.{int(match[2], 16)}", place) if match else None
 
 
 def read_setup_py(text: str) -> SetupPy | None:
@@ -110,9 +116,7 @@ class _Reader:
     def _string(self, node: ast.Constant, text: str) -> None:
         if match := _STRING.match(text):
             self.setup.strings.setdefault(match[1], _place(node))
-        if match := _TARGET.search(text):
-            release = f"{int(match[1])}.{int(match[2], 16)}"
-            self.setup.torch_abi = self.setup.torch_abi or Fact(release, _place(node))
+        self.setup.torch_abi = self.setup.torch_abi or torch_release(text, _place(node))
 
     def _call(self, call: ast.Call, called: str) -> None:
         setup = self.setup

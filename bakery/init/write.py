@@ -26,7 +26,19 @@ _KEYS = (
     *("name", "source", "platforms", "python", "torch", "jax", "cuda"),
     *("base", "toolkit", "components", "framework", "requirements", "system-packages"),
     *("rust", "before-build", "network", "environment", "job-memory"),
-    *("frontend", "config-settings", "abi3", "py3", "torch-abi", "requires", "repair", "imports", "files", "command"),
+    *(
+        "frontend",
+        "config-settings",
+        "abi3",
+        "py3",
+        "torch-abi",
+        "naming",
+        "requires",
+        "repair",
+        "imports",
+        "files",
+        "command",
+    ),
 )
 """The keys, in the order of the file."""
 

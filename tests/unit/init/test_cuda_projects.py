@@ -271,6 +271,32 @@ def test_the_stable_abi_of_torch(tmp_path: Path) -> None:
     assert (entry.value, entry.reason) == ("2.10", "setup.py:5")
 
 
+@pytest.mark.parametrize(
+    ("header", "promised"), [("torch/csrc/stable/library.h", True), ("torch/all.h", False), ("ATen/ATen.h", False)]
+)
+def test_the_stable_abi_of_torch_in_cmake(tmp_path: Path, header: str, promised: bool) -> None:
+    text = (
+        "project(demo LANGUAGES CXX CUDA)\nfind_package(Torch REQUIRED)\n"
+        "target_compile_definitions(_C PRIVATE TORCH_TARGET_VERSION=0x020B000000000000ULL)\n"
+    )
+    found = made(tmp_path, {**_CMAKE, "CMakeLists.txt": text, "csrc/a.cpp": f"#include <{header}>\n"})
+    assert ("wheel.torch-abi" in found.draft.entries) is promised
+    assert any('wheel.torch-abi = "2.11"' in note for note in found.draft.notes) is not promised
+
+
+def test_what_the_module_imports_and_nothing_requires(tmp_path: Path) -> None:
+    code = "import torch\nfrom torch_scatter import scatter\nimport torch_spline\n"
+    files = {**setup_py("", _CALL, ', install_requires=["torch-spline"]'), "pkg/__init__.py": "", "pkg/ops.py": code}
+    files["setup.py"] = files["setup.py"].replace('packages=["demo"]', 'packages=["pkg"]')
+    notes = made(tmp_path, files).draft.notes
+    assert [note[:40] for note in notes] == ["pkg/ops.py:2 imports torch_scatter, whic"]
+
+
+def test_a_wheel_for_one_torch_and_cuda_says_so_in_its_name(tmp_path: Path) -> None:
+    entry = made(tmp_path, setup_py()).draft.entries["wheel.naming"]
+    assert (entry.value, entry.is_optional) == ({"local": "cu${CUDA_TAG}torch${TORCH_MINOR}"}, True)
+
+
 def test_the_module_that_an_sdist_lists(tmp_path: Path) -> None:
     files = {
         "setup.py": 'from setuptools import setup\nsetup(name="other-name", ext_modules=make())\n',
