@@ -23,11 +23,16 @@ KEY_VARIABLE = "BAKERY_CACHE_KEY"
 _BYTES = 32
 
 
-def cache_scope(environ: Mapping[str, str], root: Path, recipe: str) -> str:
-    """Return the prefix for the ids of a recipe's cache mounts. Raises OutputError if the user's key cannot be used."""
+def cache_scope(environ: Mapping[str, str], root: Path, recipe: str, *, is_own: bool = False) -> str:
+    """Return the prefix for the ids of a recipe's cache mounts. Raises OutputError if the user's key cannot be used.
+
+    ``is_own``: the source is the project's own. Recipes of such sources share the mounts, and BuildKit runs steps once that are equal.
+    """
     if shared := environ.get(KEY_VARIABLE):
         return _digest(os.fsencode(shared), "shared", recipe)
-    return _digest(_key(engine_paths(environ).state / "cache-key"), "project", str(root.resolve()), recipe)
+    return _digest(
+        _key(engine_paths(environ).state / "cache-key"), "project", str(root.resolve()), "" if is_own else recipe
+    )
 
 
 def _digest(key: bytes, *parts: str) -> str:

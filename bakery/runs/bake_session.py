@@ -95,6 +95,12 @@ class BakeSession:
         """Return the engine's name of an image."""
         return self.image_names.get((image.ref, image.platform), image.ref)
 
+    @property
+    def scope(self) -> str:
+        """The namespace of the cache mounts."""
+        is_own = bool(self.plan.source_context.folder)
+        return cache_scope(self.environment, self.root, self.plan.recipe, is_own=is_own)
+
     def request(
         self, targets: Sequence[Target], folder: Path, pins: Pins, *, ignore: tuple[str, ...] | None = None
     ) -> BakeRequest:
@@ -118,7 +124,7 @@ class BakeSession:
             environment={**self.environment, **pins.environment},
             variables={**self.plan.values(), "DEST": str(folder / "stage"), **self.variables},
             state=folder,
-            scope=cache_scope(self.environment, self.root, self.plan.recipe),
+            scope=self.scope,
             overrides=(
                 *map(str, self.plan.overrides),
                 programs,

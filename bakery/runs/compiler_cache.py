@@ -29,7 +29,6 @@ from bakery.core.connections import Deadline
 from bakery.core.errors import BakeError, InterruptedBake, OutputError
 from bakery.core.files import tar_members, write_file
 from bakery.core.names import CARRIED, CARRIED_AT, Kind
-from bakery.engine.cache_scope import cache_scope
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.runs.bake_session import BakeSession, Pins, bake_once
@@ -249,8 +248,7 @@ class RemoteCache:
         self.say(f"compiler cache: {objects} ({size / 1000:.1f} kB) {what} in {time.monotonic() - began:.1f} s")
 
     def _key(self, target: Target, *parts: str) -> str:
-        scope = cache_scope(self.session.environment, self.session.root, self.session.plan.recipe)
-        return "/".join((scope, target.cell.platform.replace("/", "_"), *parts))
+        return "/".join((self.session.scope, target.cell.platform.replace("/", "_"), *parts))
 
     def _object(self, target: Target, name: str) -> str:
         return self._key(target, "objects", name.replace("/", "_"))

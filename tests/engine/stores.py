@@ -105,6 +105,6 @@ def empty_compiler_cache(environment: Mapping[str, str], engine: Mapping[str, st
         f"RUN {mount} rm -rf /cache/* # {uuid.uuid4()}",
     ]
     (folder / "Dockerfile").write_text("\n".join(lines))
-    scope = cache_scope(environment, folder, "tiny")
+    scope = cache_scope(environment, folder, "tiny", is_own=True)
     words = ("--output", "type=cacheonly", "--build-arg", f"BUILDKIT_CACHE_MOUNT_NS={scope}")
     shell(engine, "docker", "buildx", "build", *words, str(folder))

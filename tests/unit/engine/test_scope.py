@@ -31,6 +31,10 @@ def test_projects_recipes_and_users_have_scopes_of_their_own(tmp_path: Path) -> 
     assert len(set(points)) == 8
     assert all(re.fullmatch("[0-9a-f]{32}", scope) for scope in points)
     assert cache_scope(mine, tmp_path / "a", "x") == points[0]
+    # Recipes of the project's own source share its mounts; with a source from elsewhere they do not.
+    shared = {cache_scope(mine, tmp_path / "a", recipe, is_own=True) for recipe in ("x", "y")}
+    assert len(shared) == 1
+    assert not shared & set(points)
     # A link is no other project, and names that run into each other are two.
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
