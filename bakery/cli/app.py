@@ -17,7 +17,7 @@ from bakery import __version__
 from bakery.cli.command_group import COMPLETE, PROGRAM, SETTINGS, group_of
 from bakery.cli.failures import failures, open_streams, without_reader
 from bakery.cli.plugins import Entry
-from bakery.core.errors import InterruptedBake
+from bakery.core.errors import InterruptedBake, UsageError
 from bakery.core.file_locks import WAITING
 
 _TASKS = {
@@ -87,6 +87,11 @@ def _root(
 ) -> None:
     if directory is not None:
         os.chdir(directory)
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        hint = "cd into another one, or name one: wheel-bakery --directory DIR …"
+        raise UsageError("the folder that you are in is gone", hint=hint) from None
     if version:
         typer.echo(__version__)
         raise typer.Exit

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.cli.plugins import exit_codes
+from bakery.core.errors import UsageError
 
 PAGE = Path(__file__).parents[3] / "docs/reference/exit-codes.md"
 
@@ -60,3 +61,13 @@ def test_an_option_of_another_tool_is_known(word: str, instead: str) -> None:
     assert done.exit_code == 2
     assert f"No such option: {word}; " in done.output
     assert instead in done.output
+
+
+def test_in_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = CliRunner().invoke(app, ["plan"])
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message == "the folder that you are in is gone"
