@@ -14,6 +14,7 @@ HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inl|cuh|pxd|pxi)$")
 
 _LONGEST = 200
 _MOST_GLOBS = 200
+_DATA = re.compile(r"(?m)^\[tool\.setuptools\.(?:exclude-)?package-data\]\n(?:(?!\[)[^\n]*\n?)*")
 _BETWEEN = re.compile(r"[^\w./*?+\[\]${}@-]+")
 
 
@@ -35,7 +36,7 @@ def built_files(tree: Tree, sources: Iterable[str], *, is_native: bool) -> froze
     words = [
         (name.rpartition("/")[0], word)
         for name, text in texts(tree, named)
-        for word in dict.fromkeys(_BETWEEN.split(text))
+        for word in dict.fromkeys(_BETWEEN.split(_DATA.sub("", text)))
         if "." in word and len(word) <= _LONGEST
     ]
     globs = [(folder, word) for folder, word in words if "*" in word][:_MOST_GLOBS]

@@ -105,7 +105,8 @@ def _title(project: Project, device: Device) -> str:
 def _without_language(project: Project) -> str:
     """Return how to call a project whose build shows no language."""
     if project.is_compiled_later:
-        return "Python, and CUDA that is compiled at run time"
+        what = "CUDA" if project.sources.languages.get("cuda") else "sources"
+        return f"Python, and {what} for run time"
     if project.is_native:
         return "an extension"
     return "Python, and libraries that are built already" if project.built_libraries else "Python only"

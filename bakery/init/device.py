@@ -56,9 +56,7 @@ def find_device(project: Project, choose: Choose) -> Device:
     """Return the framework and the CUDA that a project is built with."""
     if project.is_compiled_later:
         return Device()
-    cuda_place = (
-        project.metadata.setup.extensions.get("CUDAExtension") or project.language("cuda") or _cuda_use(project)
-    )
+    cuda_place = project.metadata.setup.extensions.get("CUDAExtension") or _cuda_place(project)
     uses = {"torch": _torch_place(project), "jax": project.built.includes("xla/ffi/")}
     places = {name: place for name, place in uses.items() if place}
     framework = next(iter(places), "")
@@ -84,15 +82,23 @@ def find_device(project: Project, choose: Choose) -> Device:
     )
 
 
-def _cuda_use(project: Project) -> Place | None:
-    """Return what shows that a build without CUDA files uses CUDA's libraries."""
-    setup, cmake, headers = project.metadata.setup, project.cmake, ("cuda.h", "cuda_runtime")
-    linked = next((fact.place for fact in setup.libraries if fact.text in _LIBRARIES), None)
-    included = next((place for name, place in project.built.absent.items() if name.startswith(headers)), None)
-    if _torch_place(project) and included:
-        # An extension of torch has it in every build for CUDA.
-        return linked or included
-    return linked or (cmake.packages.get("CUDAToolkit") if cmake.file and included else included)
+def _cuda_place(project: Project) -> Place | None:
+    """Return what shows that a build without CUDAExtension compiles for CUDA, or uses its libraries."""
+    backend, cmake = project.metadata.backend.text, project.cmake
+    if cmake.cuda_option and backend != "scikit-build-core":
+        # Only this backend can be told to switch it on.
+        return None
+    if backend == "maturin":
+        features = project.metadata.pyproject.facts("tool", "maturin", "features")
+        return next((fact.place for fact in features if fact.text == "cuda"), None)
+    linked = next((fact.place for fact in project.metadata.setup.libraries if fact.text in _LIBRARIES), None)
+    place = project.language("cuda") or linked
+    included = project.built.absent
+    for header in ("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h"):
+        # For an extension of torch, a header is enough: it is in every build for CUDA.
+        if header in included and (_torch_place(project) or project.built.is_reached(header)):
+            place = place or (cmake.packages.get("CUDAToolkit") if cmake.file else included[header])
+    return place
 
 
 def _torch_place(project: Project) -> Place | None:

@@ -67,9 +67,18 @@ class Project:
 
     @property
     def is_compiled_later(self) -> bool:
-        """No build compiles the project's CUDA files: a package that compiles them when it runs has them as data."""
+        """No build compiles the project's sources: a package that compiles them when it runs has them as data."""
         by_files = self.cmake.file or self.meson.file or self.cargo or self.sources.built.languages.get("cython")
-        return bool(self.sources.languages.get("cuda") and not self.metadata.setup.extensions and not by_files)
+        setup, is_setuptools = self.metadata.setup, self.metadata.backend.text == "setuptools"
+        is_data = self.sources.languages.get("cuda") or (
+            is_setuptools and not self.is_native and "name" in setup.keywords
+        )
+        return bool(self.sources.languages and is_data and not setup.extensions and not by_files and not self._is_own)
+
+    @property
+    def _is_own(self) -> bool:
+        """A command of its own may compile C and C++; CUDA would need more."""
+        return "cmdclass" in self.metadata.setup.keywords and not self.sources.languages.get("cuda")
 
     @property
     def built(self) -> Sources:

@@ -19,6 +19,9 @@ MOST_SOURCES = 6_000
 _MOST_HEADERS = 20_000
 """Different headers that are remembered."""
 
+_DEEPEST = 10
+"""Headers between a source and what it includes."""
+
 _START = 8 * 1024
 """Bytes of a source file that are read: includes are at its start."""
 
@@ -77,7 +80,7 @@ def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
     for name, text in texts(tree, names):
         for match, line in matches(_CMAKE_CALL, _COMMENT.sub("", text)):
             command = match[1].lower()
-            if off.skips(name, command, match[2].split()) and name not in own:
+            if off.skips(name, command, match[2].split()):
                 continue
             if command in ("add_subdirectory", "include"):
                 names += [item for item in _added(name, match[2]) if item in tree.files and item not in names]
@@ -110,7 +113,8 @@ class _Off:
             self._file, self._conditions = name, []
         is_on = words[1:2] == ["ON"]
         if command == "option" and words and words[-1] == "OFF" and words[0] not in self._settings:
-            self._options.add(words[0])
+            # What is behind an option for CUDA shows what the project can do.
+            self._options |= set() if words[0].endswith("_CUDA") else {words[0]}
         elif command == "set" and is_on:
             self._options.discard(words[0])
         elif command == "if":
@@ -138,7 +142,7 @@ def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> No
         if version and place.file == build.file and build.minimum is None:
             build.minimum = Fact(version[1], place)
     elif command == "option":
-        if words and words[0].endswith(("_CUDA", "_GPU")) and words[-1].upper() == "OFF":
+        if words and words[0].endswith("_CUDA") and words[-1].upper() == "OFF":
             build.cuda_option = build.cuda_option or Fact(words[0], place)
     elif command in ("project", "enable_language"):
         known = [word for word in words[command == "project" :] if word in ("C", "CXX", "CUDA", "Fortran")]
@@ -289,6 +293,15 @@ class Sources:
     def includes(self, *starts: str) -> Place | None:
         """Return the first include of a header whose path starts so."""
         return next((place for name, place in self.headers.items() if name.startswith(starts)), None)
+
+    def is_reached(self, header: str) -> bool:
+        """Whether a source that is no header includes a header in every build, perhaps by others."""
+        for _ in range(_DEEPEST):
+            place = next((at for name, at in self.certain.items() if name.rpartition("/")[2] == header), None)
+            if place is None or not HEADER.search(place.file):
+                return place is not None
+            header = place.file.rpartition("/")[2]
+        return False
 
 
 def read_sources(tree: Tree, *, is_native: bool = True) -> Sources:

@@ -57,9 +57,10 @@ class GpuFlags:
 
 def read_gpu_flags(module: ast.Module) -> GpuFlags:
     """Return the flags for nvcc of a setup.py that name GPUs."""
-    place, flags = "", []
+    place, flags, is_read = "", [], False
     for node, tests in _reached(module):
         text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        is_read = is_read or text == "TORCH_CUDA_ARCH_LIST"
         if "arch=compute_" not in text and not _FLAG.search(text):
             continue
         place = place or f"setup.py:{getattr(node, 'lineno', 0)}"
@@ -69,7 +70,8 @@ def read_gpu_flags(module: ast.Module) -> GpuFlags:
             for code in (match[1].split(",") if match[1] else (f"sm_{match[2]}", f"compute_{match[2]}"))
         ]
         flags.append((tuple(codes), tests))
-    return GpuFlags(place, tuple(flags))
+    # A project that looks for the list has flags with variables for builds without.
+    return GpuFlags() if is_read and not all(codes for codes, _ in flags) else GpuFlags(place, tuple(flags))
 
 
 def read_sources(module: ast.Module) -> dict[str, str]:

@@ -76,6 +76,49 @@ def test_gpus_that_setup_py_fixes_are_the_list(tmp_path: Path, flags: str, liste
     assert not found.warnings
 
 
+def test_flags_for_builds_without_a_list_are_none(tmp_path: Path) -> None:
+    flags = 'if not os.environ.get("TORCH_CUDA_ARCH_LIST"):\n    FLAGS = [f"arch=compute_{number},code=sm_{number}"]'
+    found = made(tmp_path, setup_py(flags))
+    assert found.draft.entries["builder.environment"].value == {"TORCH_CUDA_ARCH_LIST": "${CUDA_ARCHS}"}
+
+
+def test_sources_that_setuptools_has_as_data_are_one_wheel(tmp_path: Path) -> None:
+    text = 'from setuptools import setup\nsetup(name="demo", package_data={"pkg": ["*.cpp"]})\n'
+    found = made(tmp_path, {"setup.py": text, "pkg/a.cpp": ""})
+    assert len(found.draft.texts("matrix.python")) == 1
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"c/gpu.h": "#include <cuda.h>\n", "c/a.c": "#ifdef GPU\n#include <gpu.h>\n#endif\n"},
+        {"c/a.c": "", "pkg/b.cu": "", "pyproject.toml": '[tool.setuptools.package-data]\n"*" = ["*.cu"]\n'},
+    ],
+)
+def test_a_build_that_does_not_reach_cuda_has_none(tmp_path: Path, files: dict[str, str]) -> None:
+    text = 'from setuptools import Extension, setup\nsetup(name="demo", ext_modules=[Extension("pkg._c", ["c/a.c"])])\n'
+    assert "builder.toolkit" not in made(tmp_path, {"setup.py": text, **files}).draft.entries
+
+
+@pytest.mark.parametrize("features", ["", 'features = ["cuda"]'])
+def test_rust_with_a_feature_for_cuda(tmp_path: Path, features: str) -> None:
+    files = {
+        "pyproject.toml": '[build-system]\nrequires = ["maturin"]\nbuild-backend = "maturin"\n'
+        f'[project]\nname = "demo"\nversion = "1"\n[tool.maturin]\n{features}\n',
+        "Cargo.toml": '[package]\nname = "demo"\nversion = "1.0.0"\n[features]\ncuda = []\n',
+        "src/a.cu": "",
+    }
+    assert ("builder.toolkit" in made(tmp_path, files).draft.entries) is bool(features)
+
+
+def test_an_option_that_no_backend_can_be_told_leaves_cuda_out(tmp_path: Path) -> None:
+    cmake = "project(demo)\noption(DEMO_CUDA OFF)\nif(DEMO_CUDA)\nenable_language(CUDA)\nendif()\n"
+    text = 'from setuptools import setup\nsetup(name="demo", cmdclass=build())\n'
+    found = made(tmp_path, {"setup.py": text, "CMakeLists.txt": cmake, "a.cu": ""})
+    assert "builder.toolkit" not in found.draft.entries
+    assert any("the option DEMO_CUDA is off" in note for note in found.draft.notes)
+
+
 @pytest.mark.parametrize(
     ("flags", "torch"),
     [
@@ -126,7 +169,7 @@ def test_a_package_that_compiles_at_run_time_is_one_wheel_and_needs_no_packages(
     text = 'from setuptools import setup\nsetup(name="demo", packages=["pkg"], cmdclass={"sdist": None})\n'
     test = 'def test_run():\n    assert torch.zeros(1, device="cuda")\n'
     found = made(tmp_path, {"setup.py": text, "pkg/a.cu": "#include <boost/any.hpp>\n", "tests/test_a.py": test})
-    assert found.draft.title.startswith("Python, and CUDA that is compiled at run time")
+    assert found.draft.title.startswith("Python, and CUDA for run time")
     assert len(found.draft.texts("matrix.python")) == 1
     assert not {"builder.system-packages", "test.command"} & found.draft.entries.keys()
 
