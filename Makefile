@@ -41,10 +41,12 @@ wheel: setup ## Bake the wheels of the recipes in pyproject.toml into dist/
 check: setup ## Format, lint, types, drift of generated files, unit and golden tests: a minute
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
-	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(BAKERY) generate --check
-	$(VENV)/bin/pytest -q -n 2 --dist worksteal tests/unit tests/golden $(wildcard packages/*/tests/unit) $(wildcard packages/*/tests/golden)
+# mypy needs one processor, and says what it found below the tests.
+	types=$$(mktemp) && trap 'rm -f "$$types"' EXIT && { $(VENV)/bin/mypy > "$$types" & } && \
+	$(VENV)/bin/pytest -q -n 2 --dist worksteal tests/unit tests/golden $(wildcard packages/*/tests/unit) $(wildcard packages/*/tests/golden); \
+	tests=$$?; wait $$!; code=$$?; cat "$$types"; exit $$((tests | code))
 
 test: check engine ## All tests, up to real bakes on a real engine
 	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract $(wildcard packages/*/tests/contract)
