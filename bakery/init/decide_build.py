@@ -135,12 +135,17 @@ def _architectures(draft: Draft, project: Project, device: Device) -> None:
     """Set the GPUs to compile for."""
     carried = project.bake_file.axes.get("archs") if project.bake_file else None
     setup, settings = project.metadata.setup, project.cibuildwheel.values if project.cibuildwheel else {}
-    force = project.metadata.setup.strings.get("FORCE_CUDA")
+    force = next((name for name in setup.strings if name.startswith("FORCE_CUDA")), "")
     if any(key.endswith(ARCH_LISTS) for value, _ in settings.values() if isinstance(value, dict) for key in value):
         # They are carried over, and a second list would be another one.
         return
     if device.framework == "torch" and force:
-        draft.extend("builder.environment", {"FORCE_CUDA": "1"}, f"{force}: compile without a GPU")
+        draft.extend("builder.environment", {force: "1"}, f"{setup.strings[force]}: compile without a GPU")
+    elif device.framework == "torch" and setup.needs_gpu and "TORCH_CUDA_ARCH_LIST" not in setup.strings:
+        draft.notes.append(
+            f"{setup.needs_gpu} asks torch for a GPU, and a build has none: if no variable of the project forces CUDA, its wheel "
+            "has no code for GPUs, and the audit refuses it; let setup.py look at TORCH_CUDA_ARCH_LIST, too"
+        )
     own = next(iter(setup.archs), "")
     if own:
         default = setup.archs[own].text

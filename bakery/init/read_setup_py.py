@@ -13,7 +13,9 @@ from bakery.init.findings import Fact, Place
 
 FILE = "setup.py"
 _EXTENSIONS = ("Extension", "CUDAExtension", "CppExtension", "Pybind11Extension", "CMakeExtension", "RustExtension")
-_STRING = re.compile(r"(FORCE_CUDA|[A-Z][A-Z0-9_]{0,60}_FORCE_BUILD|cmake|ninja|pkg-config|cargo)(?:\s|\Z)")
+_STRING = re.compile(
+    r"(FORCE_CUDA(?:_EXTENSION)?|[A-Z][A-Z0-9_]{0,60}_FORCE_BUILD|TORCH_CUDA_ARCH_LIST|cmake|ninja|pkg-config|cargo)(?:\s|\Z)"
+)
 _ARCHS = re.compile(r"\w*(?:CUDA_ARCHS?|CUDA_ARCH_LIST|CUDA_ARCHITECTURES)\Z")
 _LIST = re.compile(r"[0-9][0-9.a-f]*(?:[;, ][0-9][0-9.a-f]*)*\Z")
 _TARGET = re.compile(r"TORCH_TARGET_VERSION=0x(\d\d)([0-9a-fA-F]{2})")
@@ -41,6 +43,7 @@ class SetupPy:
         strings: texts that the decisions look for → their places.
         archs: variables that list the GPUs to compile for, in place of torch's, and their defaults.
         torch_abi: the torch release whose stable ABI the extensions use, such as ``2.10``.
+        needs_gpu: where it asks torch for a GPU, which a build container does not have.
         wheel_tags: tags of wheels for several Pythons: ``cp39`` of the stable ABI, ``py3`` for all.
         package_folder: the folder that holds the packages.
     """
@@ -54,6 +57,7 @@ class SetupPy:
     strings: dict[str, Place] = field(default_factory=dict)
     archs: dict[str, Fact] = field(default_factory=dict)
     torch_abi: Fact | None = None
+    needs_gpu: Place | None = None
     wheel_tags: list[Fact] = field(default_factory=list)
     package_folder: Fact | None = None
 
@@ -99,6 +103,8 @@ class _Reader:
                 found.setdefault(name.split(".")[0], _place(node))
         elif isinstance(node, ast.Call):
             self._call(node, node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""))
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "is_available" and _ends(node.func, "cuda"):
+                self.setup.needs_gpu = self.setup.needs_gpu or _place(node)
         elif isinstance(node, ast.Dict):
             # {"bdist_wheel": {"py_limited_api": "cp39"}}, wherever it is.
             for key, item in zip(node.keys, node.values, strict=True):
@@ -174,6 +180,11 @@ class _Reader:
         ]
 
 
+def _ends(attribute: ast.Attribute, name: str) -> bool:
+    """Whether an attribute is one of ``….name``."""
+    return isinstance(attribute.value, ast.Attribute) and attribute.value.attr == name
+
+
 def _parts(value: ast.expr) -> list[ast.expr]:
     """Return the lists of a sum such as ``["a"] + (["b"] if … else [])``, without those of conditions."""
     parts: list[ast.expr] = []
@@ -190,10 +201,18 @@ def _place(node: ast.AST) -> Place:
 def _nodes(root: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
     """Yield every node in the order of the file, and whether it stands inside ``try``."""
     stack = [(root, False)]
+    named: dict[str, set[object]] = {}
     for _ in range(_MOST_NODES):
         if not stack:
             return
         node, is_guarded = stack.pop()
         yield node, is_guarded
         inside = is_guarded or isinstance(node, ast.Try)
-        stack.extend((child, inside) for child in reversed(list(ast.iter_child_nodes(node))))
+        children = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Assign):
+            value = node.value.value if isinstance(node.value, ast.Constant) else node
+            for target in node.targets:
+                named.setdefault(getattr(target, "id", ""), set()).add(value)
+        elif isinstance(node, ast.IfExp) and named.get(getattr(node.test, "id", "")) == {False}:
+            children = [node.orelse]
+        stack.extend((child, inside) for child in reversed(children))

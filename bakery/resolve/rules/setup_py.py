@@ -97,16 +97,22 @@ def rocm_lines(module: ast.Module) -> frozenset[int]:
     """Return the lines of branches that only a build for AMD's GPUs reaches."""
     lines: set[int] = set()
     for node in (item for item in ast.walk(module) if isinstance(item, ast.If)):
-        parts = (
+        tests = (
             node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
         )
-        tests = [ast.unparse(item) for item in parts]
-        named = [test for test in tests if _ROCM_NAME.search(test) and "None" not in test and " or " not in test]
-        body = (
-            node.body if any(not test.startswith("not ") for test in named) else node.orelse if tests == named else []
-        )
+        named = [test for test in tests if _ROCM_NAME.search(_words(test))]
+        is_not = [isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) for test in named]
+        body = node.body if not all(is_not) else node.orelse if tests == named else []
         lines |= {line for item in body for line in range(item.lineno, (item.end_lineno or 0) + 1)}
     return frozenset(lines)
+
+
+def _words(test: ast.expr) -> str:
+    """Return the names in a condition; nothing for one that compares with None or has several ways to be true."""
+    nodes = list(ast.walk(test))
+    if any(isinstance(node, ast.Or) or (isinstance(node, ast.Constant) and node.value is None) for node in nodes):
+        return ""
+    return " ".join(getattr(node, "attr", "") or getattr(node, "id", "") for node in nodes)
 
 
 def _path(value: ast.expr, constants: dict[str, ast.expr], depth: int) -> str | None:
@@ -154,7 +160,7 @@ def _tests(test: ast.expr, *, is_true: bool) -> Sequence[_Test]:
         return unknown
     (right,) = test.comparators
     text = next((item.value for item in ast.walk(right) if isinstance(item, ast.Constant)), None)
-    if not _CUDA_NAME.search(ast.unparse(test.left)) or not re.fullmatch(r"\d+\.\d+", str(text)):
+    if not _CUDA_NAME.search(_words(test.left)) or not re.fullmatch(r"\d+\.\d+", str(text)):
         return unknown
     release = tuple(map(int, str(text).split(".")))
     return [_Test(test.lineno, is_true, type(test.ops[0]), release)]

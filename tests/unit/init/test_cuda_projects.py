@@ -76,6 +76,28 @@ def test_gpus_that_setup_py_fixes_are_the_list(tmp_path: Path, flags: str, liste
     assert not found.warnings
 
 
+@pytest.mark.parametrize(
+    ("setup", "forced", "noted"),
+    [
+        ("torch.cuda.is_available()", "", True),
+        ('torch.cuda.is_available() or os.getenv("FORCE_CUDA_EXTENSION")', "FORCE_CUDA_EXTENSION", False),
+        ('torch.cuda.is_available() or os.getenv("TORCH_CUDA_ARCH_LIST")', "", False),
+    ],
+)
+def test_an_extension_that_asks_for_a_gpu(tmp_path: Path, setup: str, forced: str, noted: bool) -> None:
+    found = made(tmp_path, setup_py(f"import torch\nUSES_CUDA = {setup}"))
+    value = found.draft.entries["builder.environment"].value
+    assert isinstance(value, dict)
+    assert {**value, forced: "1"} == ({**value, "": "1"} if not forced else value)
+    assert any("asks torch for a GPU" in note for note in found.draft.notes) is noted
+
+
+def test_an_option_that_is_switched_off(tmp_path: Path) -> None:
+    options = ', options={"bdist_wheel": {"py_limited_api": "cp39"}} if LIMITED else {}'
+    assert "wheel.abi3" not in made(tmp_path, setup_py("LIMITED = False", _CALL, options)).draft.entries
+    assert "wheel.abi3" in made(tmp_path, setup_py("LIMITED = True", _CALL, options)).draft.entries
+
+
 def test_flags_for_builds_without_a_list_are_none(tmp_path: Path) -> None:
     flags = 'if not os.environ.get("TORCH_CUDA_ARCH_LIST"):\n    FLAGS = [f"arch=compute_{number},code=sm_{number}"]'
     found = made(tmp_path, setup_py(flags))
