@@ -16,6 +16,7 @@ from pathlib import Path
 
 import hostile_packages as hostile
 import pytest
+from repositories import commit, git
 
 from bakery.toolchains import programs
 from bakery.toolchains.programs.packages.requirements import BUILT_HERE
@@ -223,6 +224,16 @@ def test_an_allowed_address_is_built_without_network(bench: Bench) -> None:
     assert bench.python("import evil") == ""
 
 
+def serve_repository(bench: Bench, work: Path) -> str:
+    """Put a folder into the index as a repository with a tag, and return its commit."""
+    git(work, "init", "--quiet")
+    commit(work, 1_700_000_000)
+    git(work, "tag", "v3")
+    git(bench.index, "clone", "--quiet", "--bare", str(work), "own.git")
+    git(bench.index / "own.git", "update-server-info")
+    return git(work, "rev-parse", "HEAD")
+
+
 @pytest.mark.proof
 def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Path) -> None:
     hostile.backend(bench.index)
@@ -230,17 +241,11 @@ def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Pa
     work.mkdir()
     (work / "pyproject.toml").write_text(f'{hostile.PYPROJECT}[project]\nname = "own"\nversion = "3.0"\n')
     (work / "setup.py").write_text(f"NAME, VERSION = 'own', '3.0'\n{bench.code()}")
-    git = ["git", "-C", str(work), "-c", "user.name=a", "-c", "user.email=a@example.invalid"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "1"], ["tag", "v3"]):
-        subprocess.run([*git, *words], check=True)
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    bare = bench.index / "own.git"
-    subprocess.run(["git", "clone", "-q", "--bare", work, bare], check=True)
-    subprocess.run(["git", "-C", bare, "update-server-info"], check=True)
+    head = serve_repository(bench, work)
     bench.resolve(f"own @ git+{bench.url}/own.git@v3", options=("--direct=own",))
     (item,) = bench.told()
     assert (item["version"], item["file"]) == ("3.0", "")
-    assert item["origin"] == f"git+{bench.url}/own.git@{commit}"
+    assert item["origin"] == f"git+{bench.url}/own.git@{head}"
     assert not bench.ran.exists()
     bench.run("build", "build")
     bench.install()
@@ -268,12 +273,7 @@ def test_a_link_in_a_repository_leads_to_no_other_folder(bench: Bench, tmp_path:
     work = tmp_path / "work"
     work.mkdir()
     (work / name).symlink_to(secret if name == "sub" else secret / "PKG-INFO")
-    git = ["git", "-C", str(work), "-c", "user.name=a", "-c", "user.email=a@example.invalid"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "1"]):
-        subprocess.run([*git, *words], check=True)
-    bare = bench.index / "own.git"
-    subprocess.run(["git", "clone", "-q", "--bare", work, bare], check=True)
-    subprocess.run(["git", "-C", bare, "update-server-info"], check=True)
+    serve_repository(bench, work)
     more = "#subdirectory=sub" if name == "sub" else ""
     said = bench.resolve(f"own @ git+{bench.url}/own.git{more}", options=("--direct=own",), code=1)
     assert f"{name} leads out of the source" in said
