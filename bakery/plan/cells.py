@@ -108,6 +108,8 @@ class Merged:
         axes: merged axis → its value in this build.
         args: the variables that have other values in other builds, and what is derived from them.
         folder: the folder of the source that receives its result.
+        extra: the extra of the wheel that users install for it; empty for none.
+        requires: what this extra requires by facts.
         cells: the id of a cell → that of the cell of `Plan.unmerged` with this build alone.
     """
 
@@ -115,6 +117,8 @@ class Merged:
     axes: Mapping[str, str]
     args: Mapping[str, str]
     folder: str
+    extra: str = ""
+    requires: tuple[str, ...] = ()
     cells: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -102,11 +102,13 @@ class RequirementsFile:
         path: inside the image.
         kind: ``build`` for those of [build-system], ``run`` for those of [project].
         without: distributions that are left out.
+        extra: it has those of this extra alone.
     """
 
     path: str
     kind: str
     without: tuple[str, ...] = ()
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True)

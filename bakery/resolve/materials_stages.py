@@ -15,7 +15,9 @@ from bakery.toolchains.pip_steps import CERTIFICATES, NET, TOOLS
 
 SUITES = "suites"
 TEST_REQUIREMENTS = "test-requirements"
-"""The stage that resolves what the test installs."""
+"""The stage that resolves what the test installs; of the test of an extra, a name that begins with it."""
+
+TEST_ENVIRONMENT = "test-env"
 
 _TOOLS_PYTHON = f"{TOOLS}/bin/python"
 _PROGRAM = program_mounts.path("materials.py")
@@ -32,7 +34,8 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     The last two contain the lists: `INGREDIENTS` those of the wheel, the other one also those of its test.
     """
     resolving = [stage.name for stage in stages if any(isinstance(step, Run) and step.resolves for step in stage.steps)]
-    tests = [name for name in resolving if name == TEST_REQUIREMENTS]
+    tests = [name for name in resolving if name.startswith(TEST_REQUIREMENTS)]
+    environments = [name.replace(TEST_REQUIREMENTS, TEST_ENVIRONMENT) for name in tests]
     of_cuda = [stage.name for stage in stages if stage.name in resolving and stage.role is Role.CUDA]
     release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
     toolkit = (Stage(_TOOLKIT, release),) if of_cuda else ()
@@ -44,7 +47,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     ]
     bases_of_images = dict.fromkeys((lines.packages, *native, lines.runs))
     crates = (Copy((f"{PROJECT}/materials/",), "/system/", "project"),) if parts.recipe.builder.rust else ()
-    tested = _image("test-env", lines.runs, VENV_PYTHON)
+    tested = [_image(name, lines.runs, VENV_PYTHON) for name in environments]
     suites = _suites(lines.packages.base, _TOOLS_PYTHON)
     # A stage that is the base of another: the other one has its lists, too.
     bases = {stage.base for stage in stages if stage.name in resolving}
@@ -52,7 +55,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     return (
         *(_base_packages(line, "" if index else about) for index, line in enumerate(bases_of_images)),
         *images,
-        tested,
+        *tested,
         suites,
         *toolkit,
         Stage(
@@ -64,7 +67,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
         Stage(
             f"{parts.recipe.name}-materials",
             literal(INGREDIENTS),
-            (*_packages(*tests), *_system(tested, suites)),
+            (*_packages(*tests), *_system(*tested, suites)),
         ),
     )
 

@@ -17,13 +17,14 @@ from bakery.plan.dockerfile import Arg, Command, Copy, Env, Run, Script, Stage, 
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe.cross_checks import texts
-from bakery.recipe.models import Native, Recipe
+from bakery.recipe.models import Recipe
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.asking import again
 from bakery.resolve.matrix import CellDraft, axis_tags, identifiers
 from bakery.resolve.native import STAGE
 from bakery.resolve.references import parse
 from bakery.resolve.settings import Settings
+from bakery.toolchains.components import bounds
 
 _OF_BUILDER = ("toolkit", "components", "cuda-repository", "cuda-repository-key", "job-memory", "jobs")
 """The keys of ``[builder]`` that the native step alone uses where there is one."""
@@ -31,8 +32,10 @@ _OF_BUILDER = ("toolkit", "components", "cuda-repository", "cuda-repository-key"
 _Path = tuple[str | int, ...]
 
 
-def merged_builds(settings: Settings, drafts: Sequence[CellDraft]) -> tuple[Merged, ...]:
+def merged_builds(settings: Settings, drafts: Sequence[CellDraft], recipes: Mapping[str, Recipe]) -> tuple[Merged, ...]:
     """Return the builds of the native step of a recipe with ``native.merge``; none for another recipe.
+
+    ``recipes``: the id of a cell → the recipe with its overrides.
 
     Raises:
         PlanError: a wheel would not have all builds, a variable is not the same in all cells of a build, two builds have the
@@ -66,7 +69,8 @@ def merged_builds(settings: Settings, drafts: Sequence[CellDraft]) -> tuple[Merg
     tags = _tags(values, native.merge)
     builds = []
     for value in values:
-        own = [args[draft.id] for draft in drafts if _value(draft, native.merge) == value]
+        cells = [draft for draft in drafts if _value(draft, native.merge) == value]
+        own = [args[draft.id] for draft in cells]
         if several := sorted(name for name in names if len({item[name] for item in own}) > 1):
             raise PlanError(
                 f"native.merge: {', '.join(several)} has several values for {' '.join(value)}",
@@ -74,10 +78,19 @@ def merged_builds(settings: Settings, drafts: Sequence[CellDraft]) -> tuple[Merg
             )
         differing = {name: own[0][name] for name in names}
         derived = {key: text for key, text in with_derived(differing).items() if key not in defaults or key in names}
-        folder = substitute(parse(native.into), with_derived(own[0]))
+        folder, extra = (substitute(parse(text), with_derived(own[0])) for text in (native.into, native.extra or ""))
         axes = dict(zip(native.merge, value, strict=True))
-        builds.append(Merged(tags[value], axes, derived, folder))
-    _check_folders(native, builds)
+        components = recipes[cells[0].id].builder.components
+        requires = bounds(components, axes["cuda"]) if extra and "cuda" in axes else ()
+        builds.append(Merged(tags[value], axes, derived, folder, extra, requires))
+    _check_distinct("into", native.into, builds, [build.folder for build in builds])
+    if native.extra:
+        _check_distinct("extra", native.extra, builds, [build.extra for build in builds])
+        if recipe.test.gpu:
+            raise PlanError(
+                "native.extra: gpu-test makes one environment for each wheel, and this wheel has a test for each extra",
+                hint="leave out test.gpu: the bake loads and imports with each extra; or leave out native.extra",
+            )
     _check_use(recipe, {name for build in builds for name in build.args})
     return tuple(builds)
 
@@ -106,15 +119,15 @@ def _tags(values: Sequence[tuple[str, ...]], axes: Sequence[str]) -> dict[tuple[
     return {value: "-".join(tags[text] for tags, text in zip(columns, value, strict=True)) for value in values}
 
 
-def _check_folders(native: Native, builds: Sequence[Merged]) -> None:
+def _check_distinct(key: str, text: str, builds: Sequence[Merged], values: Sequence[str]) -> None:
     tags: dict[str, str] = {}
-    for build in builds:
-        if tags.setdefault(build.folder, build.tag) != build.tag:
+    for build, value in zip(builds, values, strict=True):
+        if tags.setdefault(value, build.tag) != build.tag:
             axis = next(iter(build.axes))
             variable = "CUDA_MAJOR" if axis == "cuda" else axis_variable(axis)
             raise PlanError(
-                f"native.into: {build.folder!r} would get the results of {tags[build.folder]} and of {build.tag}",
-                hint=f'name the merged axis in it, such as into = "{native.into}/${{{variable}}}"',
+                f"native.{key}: {value!r} would get the results of {tags[value]} and of {build.tag}",
+                hint=f'name the merged axis in it, such as {key} = "{text}{"/" * (key == "into")}${{{variable}}}"',
             )
 
 
@@ -122,6 +135,8 @@ def _check_use(recipe: Recipe, names: set[str]) -> None:
     """Raise PlanError if something beside the native step refers to what differs between its builds, or is overridden by it."""
     data = recipe.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
     allowed = {("native",), ("matrix",), ("variables",), *(("builder", key) for key in _OF_BUILDER)}
+    if recipe.native and recipe.native.extra:
+        allowed.add(("test", "command"))
     wrong = [
         f"{'.'.join(map(str, path))} refers to {name}"
         for path, text in texts(data, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -11,14 +11,16 @@ from packaging.version import Version
 
 from bakery.core.errors import PlanError
 from bakery.core.names import DERIVED, TESTED_TORCH, WHEEL_PYTHON, some_cells
+from bakery.plan.cells import Merged
 from bakery.plan.model import Plan
 from bakery.plan.options import Naming
-from bakery.plan.values import Ref, Value, substitute
+from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe.models.wheel import BUILD_TAG, LOCAL_LABEL
 from bakery.resolve.references import parse, parse_all
 from bakery.resolve.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OF_EXTRA = re.compile(r";.*\bextra\b")
 
 
 def namings(settings: Settings) -> tuple[Naming, ...]:
@@ -30,15 +32,16 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
     )
 
 
-def requires(settings: Settings) -> tuple[Value, ...]:
-    """Return the requirements in the wheel's metadata: the recipe's, and the framework's if the recipe has none."""
-    return parse_all(required_texts(settings))
+def requires(settings: Settings, builds: Iterable[Merged] = ()) -> tuple[Value, ...]:
+    """Return the requirements in the wheel's metadata: the recipe's, the framework's if the recipe has none, and of extras."""
+    extras = (literal(f'{item}; extra == "{build.extra}"') for build in builds for item in build.requires)
+    return (*parse_all(required_texts(settings)), *extras)
 
 
 def required_texts(settings: Settings) -> tuple[str, ...]:
     """Return the requirements of `requires` as a recipe writes them."""
     requirements = settings.recipe.wheel.requires
-    names = {distribution(item) for item in requirements}
+    names = always_required(requirements)
     framework = settings.framework
     if framework is None or distribution(framework.name) in names:
         return requirements
@@ -51,6 +54,11 @@ def tested_framework(settings: Settings) -> tuple[str, ...]:
     if settings.recipe.wheel.torch_abi and "torch" in settings.axes:
         return (f"torch==${{{TESTED_TORCH}}}",)
     return settings.framework.test if settings.framework else ()
+
+
+def always_required(requirements: Iterable[str]) -> set[str]:
+    """Return the distributions of requirements, without those that only an extra requires."""
+    return {distribution(item) for item in requirements if not _OF_EXTRA.search(item)}
 
 
 def distribution(requirement: str) -> str:

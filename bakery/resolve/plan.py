@@ -71,9 +71,12 @@ def resolve(
     given = (environ or {}, variables, platforms, committed)
     settings = decide(loaded, *given)
     drafts = draft_cells(loaded, settings, overrides)
-    builds = merged_builds(settings, drafts)
+    sets_of_cells = list(apart(loaded.recipe, settings, drafts))
+    builds = merged_builds(
+        settings, drafts, {draft.id: recipe for _, recipe, cells in sets_of_cells for draft in cells}
+    )
     groups = []
-    for ending, recipe, cells in apart(loaded.recipe, settings, drafts):
+    for ending, recipe, cells in sets_of_cells:
         own = replace(loaded, recipe=recipe)
         groups.append(_Group(own, decide(own, *given) if recipe != loaded.recipe else settings, cells, ending))
     groups = [_sharing(group, groups) for group in groups]
@@ -164,7 +167,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         cache=layer_cache(settings),
         stages=plan_stages,
         ignore=(*ignore, *(("cibuildwheel",) if cibuildwheel_cells else ())),
-        audit=_audit(settings),
+        audit=_audit(settings, parts.builds),
         output=recipe.output.directory,
         source_context=source_context(parts),
         secrets=parts.secrets,
@@ -205,7 +208,7 @@ def _global_args(plan_stages: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name != TARGET_ARCH))
 
 
-def _audit(settings: Settings) -> Audit:
+def _audit(settings: Settings, builds: Sequence[Merged]) -> Audit:
     wheel, repair = settings.recipe.wheel, settings.recipe.wheel.repair
     name, _, version = (settings.recipe.source.sdist or "").partition("==")
     return Audit(
@@ -216,7 +219,7 @@ def _audit(settings: Settings) -> Audit:
         repaired=repair.enabled,
         stripped=repair.enabled and repair.strip,
         namings=namings(settings),
-        requires=requires(settings),
+        requires=requires(settings, builds),
         abi3=wheel.abi3 or "",
         py3=wheel.py3,
         torch_abi=wheel.torch_abi or "",

@@ -47,7 +47,7 @@ from bakery.resolve.asking import asking_stages, repository_stages, results
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
 from bakery.resolve.before_build import before_build, prepared_source
 from bakery.resolve.materials_stages import material_stages
-from bakery.resolve.naming import distribution, namings, required_texts, requires
+from bakery.resolve.naming import always_required, namings, required_texts, requires
 from bakery.resolve.native import native_inputs, native_stages
 from bakery.resolve.references import parse_all, parse_table, rename_arg
 from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts, read_project, rust_stages
@@ -78,7 +78,7 @@ from bakery.resolve.stage_inputs import (
     with_secrets,
 )
 from bakery.resolve.tool_image import image_stages
-from bakery.resolve.wheel_test import FIRST, REQUIRES, RUN_LIST, list_mount, test_stages
+from bakery.resolve.wheel_test import FIRST, REQUIRES, list_mount, run_list, test_stages
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, INDEX, NET
 from bakery.toolchains.program_mounts import SHELL
@@ -186,12 +186,18 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
 
 
 def _project(parts: Parts) -> Stage:
-    ours = tuple(sorted({distribution(item) for item in required_texts(parts.settings)}))
+    ours = tuple(sorted(always_required(required_texts(parts.settings))))
+    extras = [build.extra for build in parts.builds if build.extra]
+    words = (parts.package, REQUIRES, *(f"--extra={extra}" for extra in extras), *ours)
     listing: tuple[Command | Script, ...] = (
-        Command(literals(program_mounts.path("requires.py"), parts.package, REQUIRES, *ours)),
+        Command(literals(program_mounts.path("requires.py"), *words)),
         *read_project(parts),
     )
-    lists = (RequirementsFile(_BUILD, "build"), RequirementsFile(RUN_LIST, "run", ours))
+    lists = (
+        RequirementsFile(_BUILD, "build"),
+        RequirementsFile(run_list(), "run", ours),
+        *(RequirementsFile(run_list(extra), "run", extra=extra) for extra in extras),
+    )
     return Stage(
         "project",
         literal("base"),
@@ -341,7 +347,7 @@ def _repair(parts: Parts) -> Stage:
         words += literals("--strip") if repair.strip else ()
     else:
         words += literals("--no-repair")
-    for requirement in requires(settings):
+    for requirement in requires(settings, parts.builds):
         words += [literal("--require"), requirement]
     names = namings(settings)
     if names != (Naming(),):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bakery.core.names import Phase
+from bakery.plan.cells import Merged
 from bakery.plan.dockerfile import Command, Env, Mount, Role, Run, Script, Stage, Step
 from bakery.plan.values import literal
 from bakery.resolve.base_stages import Lines
-from bakery.resolve.materials_stages import TEST_REQUIREMENTS
+from bakery.resolve.materials_stages import TEST_ENVIRONMENT, TEST_REQUIREMENTS
 from bakery.resolve.naming import required_texts, tested_framework
 from bakery.resolve.references import declarations, parse
 from bakery.resolve.stage_inputs import (
@@ -37,7 +38,10 @@ FIRST = "/wheels/first"
 REQUIRES = "/requires"
 """A folder, since BuildKit looks at all files beside the one that a step mounts from another stage."""
 
-RUN_LIST = f"{REQUIRES}/run.txt"
+
+def run_list(extra: str = "") -> str:
+    """Return the list of the project's own requirements, or of those of an extra."""
+    return f"{REQUIRES}/run{_ending(extra)}.txt"
 
 
 def list_mount(file: str, stage: str = "project") -> Mount:
@@ -45,9 +49,12 @@ def list_mount(file: str, stage: str = "project") -> Mount:
     return Mount("bind", file, source=file, from_=stage)
 
 
+def _ending(extra: str) -> str:
+    return f"-{extra}" if extra else ""
+
+
 def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
-    """Return the stages that test the wheel."""
-    settings = parts.settings
+    """Return the stages that test the wheel: once, or with each extra of ``native.extra`` in an environment of its own."""
     runtime = Stage(
         "runtime",
         literal(lines.runs.root_stage),
@@ -56,19 +63,42 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
         Role.SYSTEM,
         "Python of the test",
     )
-    requirements = dict.fromkeys(
-        (*tested_framework(settings), *required_texts(settings), *settings.recipe.test.requirements)
+    builds = [build for build in parts.builds if build.extra]
+    if not builds:
+        return (runtime, *_test(parts, lines))
+    name = f"{parts.recipe.name}-test"
+    tests = tuple(Mount("bind", f"/tested/{build.extra}", from_=f"{name}-{build.extra}") for build in builds)
+    passed = Run((Command(literals("true")),), tests, network=False)
+    return (
+        runtime,
+        *(stage for build in builds for stage in _test(parts, lines, build)),
+        Stage(name, literal(runtime.name), (passed,), "The test passed with each extra.", Role.TEST, "test"),
     )
-    words = (*literals("-r", RUN_LIST), *map(parse, requirements))
-    packages, setup = environment_stages(parts, TEST, TEST_REQUIREMENTS, words, "", list_mount(RUN_LIST))
+
+
+def _test(parts: Parts, lines: Lines, build: Merged | None = None) -> tuple[Stage, ...]:
+    """Return the stages of a test: with the extra of a build, or with none."""
+    settings, extra = parts.settings, build.extra if build else ""
+    place, listed = f"{TEST}{_ending(extra)}", f"{TEST_REQUIREMENTS}{_ending(extra)}"
+    requirements = dict.fromkeys(
+        (
+            *tested_framework(settings),
+            *required_texts(settings),
+            *(build.requires if build else ()),
+            *settings.recipe.test.requirements,
+        )
+    )
+    lists = dict.fromkeys((run_list(), run_list(extra)))
+    words = (*literals(*(word for file in lists for word in ("-r", file))), *map(parse, requirements))
+    packages, setup = environment_stages(parts, place, listed, words, "", *map(list_mount, lists))
     # With a root file system of its own, the test cannot share what was installed on the builder's.
     shares = lines.runs == lines.packages
     layer, add_layer = framework_layer(
         parts,
-        TEST_REQUIREMENTS,
-        "test-framework",
-        lines.packages.base if shares else runtime.name,
-        *(() if shares else (pip_steps.pip_mount(TEST_REQUIREMENTS, VENV),)),
+        listed,
+        f"test-framework{_ending(extra)}",
+        lines.packages.base if shares else "runtime",
+        *(() if shares else (pip_steps.pip_mount(listed, VENV),)),
     )
     # Of several names of one build, the first is installed.
     if settings.recipe.wheel.also_named:
@@ -76,21 +106,24 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     else:
         wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe.name}-wheel")
     direct = settings.recipe.builder.allow_direct
-    allowed = f"--direct={','.join(direct)} " if direct else ""
-    install = Script(f"{NET} {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {allowed}/wheels/*.whl")
-    mounts = (wheel, pip_steps.lock_mount(TEST), pip_steps.pip_mount(TEST_REQUIREMENTS, VENV), *NETWORK)
+    options = f"--direct={','.join(direct)} " * bool(direct) + f"--extra={extra} " * bool(extra)
+    install = Script(f"{NET} {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {options}/wheels/*.whl")
+    mounts = (wheel, pip_steps.lock_mount(place), pip_steps.pip_mount(listed, VENV), *NETWORK)
     checks: tuple[Step, ...] = (
         with_secrets(parts, Phase.REQUIREMENTS, Run((install,), mounts, Role.PACKAGES)),
-        Run((_smoke(parts),), (wheel, *_driver_mounts(parts)), Role.TEST, network=False),
-        *_command(parts),
+        Run((_smoke(parts, build),), (wheel, *_driver_mounts(parts)), Role.TEST, network=False),
+        *_command(parts, build),
     )
-    says, about = "install requirements of the test", "The wheel alone: loaded, imported, tried."
+    says, of_extra = "install requirements of the test", f" of the extra {extra}" if extra else ""
+    about = "The wheel alone: loaded, imported, tried."
+    name, environment = f"{parts.recipe.name}-test{_ending(extra)}", f"{TEST_ENVIRONMENT}{_ending(extra)}"
     return (
-        runtime,
         *packages,
         *(replace(stage, comment="") for stage in layer),
-        with_args(Stage("test-env", literal(packages[0].name), (*add_layer, setup), "", Role.PACKAGES, says)),
-        with_args(Stage(f"{parts.recipe.name}-test", literal("test-env"), checks, about, Role.TEST, "test")),
+        with_args(
+            Stage(environment, literal(packages[0].name), (*add_layer, setup), "", Role.PACKAGES, f"{says}{of_extra}")
+        ),
+        with_args(Stage(name, literal(environment), checks, about, Role.TEST, f"test{of_extra}")),
     )
 
 
@@ -99,16 +132,18 @@ def _driver_mounts(parts: Parts) -> tuple[Mount, ...]:
     return (Mount("bind", "/driver", source=STUBS, from_="toolkit"),) if parts.toolkits else ()
 
 
-def _smoke(parts: Parts) -> Command:
+def _smoke(parts: Parts, build: Merged | None) -> Command:
     settings = parts.settings
     words = [*literals(VENV_PYTHON, program_mounts.path("smoke.py"), "/wheels")]
     words += literals("--driver", "/driver") if parts.toolkits else ()
     words += literals("--load") if settings.recipe.test.load_shared_objects else ()
     words += [word for module in settings.recipe.test.imports for word in literals("--import", module)]
+    others = [other.folder for other in parts.builds if build and other != build]
+    words += [word for folder in others for word in literals("--without", folder)]
     return Command(tuple(words))
 
 
-def _command(parts: Parts) -> tuple[Step, ...]:
+def _command(parts: Parts, build: Merged | None) -> tuple[Step, ...]:
     settings = parts.settings
     command = settings.recipe.test.command
     # No bake has a GPU: `wheel-bakery gpu-test` runs the command.
@@ -120,9 +155,10 @@ def _command(parts: Parts) -> tuple[Step, ...]:
     run = Command(literals("sh", "-c", command))
     mounts = (source_mount(parts, writable=False),) if files else ()
     # The shell itself replaces ${NAME} here; all that it needs is the variable.
-    declared = declarations((Run((Script(command),)),))
+    fixed = build.args if build else {}
+    declared = [step for step in declarations((Run((Script(command),)),)) if step.name not in fixed]
     return (
         *declared,
-        Env((VENV_PATH,)),
+        Env((VENV_PATH, *((name, literal(value)) for name, value in fixed.items()))),
         with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.recipe.test.network)),
     )

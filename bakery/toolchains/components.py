@@ -52,6 +52,24 @@ def requirements(listed: Sequence[str], major: int) -> tuple[Value, ...]:
     return (*((of_release(extras),) if extras else ()), *map(literal, texts))
 
 
+def bounds(listed: Sequence[str], cuda: str) -> tuple[str, ...]:
+    """Return what users need who run libraries that were built with CUDA's runtime and components of a release: it or newer ones.
+
+    NVIDIA's libraries take over for older ones of their own major, and for no other.
+    """
+    major, minor = cuda.split(".")[:2]
+    rows = [(text, row) for text in listed if (row := _row(name(text), int(major)))]
+    extras = dict.fromkeys(("cudart", *(extra for _, row in rows for extra in row.extras)))
+    floors = ((text, row, row.version_for(f"{major}.{minor}")) for text, row in rows if row.package)
+    return (
+        f"{METAPACKAGE}[{','.join(extras)}]>={major}.{minor},<{int(major) + 1}",
+        *(
+            row.package + (text.removeprefix(row.name) or f">={floor},<{int(floor.partition('.')[0]) + 1}")
+            for text, row, floor in floors
+        ),
+    )
+
+
 def tied(listed: Sequence[str], major: int, file: str) -> tuple[Script, ...]:
     """Return the command that writes the other requirements, whose version depends on the release, into ``file``.
 

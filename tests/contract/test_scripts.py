@@ -89,9 +89,11 @@ def test_a_pyproject_that_cannot_be_used(tmp_path: Path, text: str, said: str) -
 
 
 def test_requirements_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['numpy>=2', 'Torch', 'x']\n")
+    extras = "[project.optional-dependencies]\nCuda_12 = ['jax[cuda12]', 'Demo[test]']\n"
+    text = f"[project]\nname = 'demo'\ndependencies = ['numpy>=2', 'Torch', 'x']\n{extras}"
+    (tmp_path / "pyproject.toml").write_text(text)
     into = tmp_path / "lists"
-    sys_argv = ["requires.py", str(tmp_path), str(into), "torch"]
+    sys_argv = ["requires.py", str(tmp_path), str(into), "--extra=cuda-12", "--extra=none", "torch"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", sys_argv)
         requires.main()
@@ -100,7 +102,14 @@ def test_requirements_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[
             requires.main()
     assert (into / "build.txt").read_text() == "setuptools\nwheel\n"
     assert (into / "run.txt").read_text() == "numpy>=2\nx\n"
-    assert capsys.readouterr().out == "build.txt: setuptools, wheel\nrun.txt: numpy>=2, x\n"
+    assert (into / "run-cuda-12.txt").read_text() == "jax[cuda12]\n"
+    said = [
+        "build.txt: setuptools, wheel",
+        "run.txt: numpy>=2, x",
+        "run-cuda-12.txt: jax[cuda12]",
+        "run-none.txt: none",
+    ]
+    assert capsys.readouterr().out.splitlines() == said
 
 
 # --- sdist: the index
@@ -886,6 +895,27 @@ def test_requirements_replace_those_of_the_same_distribution(tmp_path: Path, end
     assert written == (head + kept + added + body).replace("\n", end)
 
 
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ("", 'Provides-Extra: cuda12\nRequires-Dist: cudart>=12; extra == "cuda12"\n'),
+        # The project's own stay beside them.
+        (
+            "Provides-Extra: Cuda12\nRequires-Dist: cudart ; extra == 'Cuda12'\n",
+            'Requires-Dist: cudart>=12; extra == "cuda12"\n',
+        ),
+        ('Provides-Extra: cuda12\nRequires-Dist: cudart>=12; extra == "cuda12"\n', ""),
+        # A requirement without an extra is another one.
+        ("Requires-Dist: cudart\n", 'Provides-Extra: cuda12\nRequires-Dist: cudart>=12; extra == "cuda12"\n'),
+    ],
+)
+def test_requirements_of_an_extra_are_added(tmp_path: Path, own: str, wanted: str) -> None:
+    head = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{own}"
+    write_tree(tmp_path, head)
+    finish.require(str(tmp_path), ['cudart>=12; extra == "cuda12"'])
+    assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == head + wanted
+
+
 def test_the_parts_of_a_naming() -> None:
     assert finish.naming("") == {}
     assert finish.naming("clean") == {"clean": ""}
@@ -1017,6 +1047,9 @@ def test_every_shared_object_is_loaded(
     assert calls == [*((str(site / name), libraries) for name in objects), ("demo", [str(driver)])]
     wheel = "demo_pkg-1.0-cp312-cp312-linux_x86_64.whl"
     assert capsys.readouterr().out == f"loaded 3 of 3 shared objects of {wheel}\nimported demo\n"
+    # Those in folders of the source that belong to other tests are left out.
+    smoke_main(str(installed), "--load", "--without", "src/demo", "--without", "other")
+    assert capsys.readouterr().out == f"loaded 1 of 1 shared objects of {wheel}\n"
 
 
 def test_faults_are_listed_together(

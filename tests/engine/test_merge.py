@@ -90,11 +90,10 @@ toolkit = "wheels"
 command = "sh build.sh"
 into = "src/many/cu${CUDA_MAJOR}"
 merge = ["cuda"]
+extra = "cuda${CUDA_MAJOR}"
 environment = { CUDAARCHS = "${CUDA_ARCHS}" }
 [wheel]
 repair = { exclude = ["libcudart.so.*"] }
-[test]
-requirements = ["nvidia-cuda-runtime-cu12==12.4.*", "nvidia-cuda-runtime==13.0.*"]
 """
 
 CUDA_FILES = {
@@ -128,7 +127,7 @@ def write_all(folder: Path, files: Mapping[str, str]) -> None:
 
 @pytest.mark.proof
 def test_nvcc_of_two_cuda_releases(tmp_path: Path) -> None:
-    """Debian's nvcc 12.4 and that of NVIDIA's wheels; both results load with the runtime of their own release."""
+    """Debian's nvcc 12.4 and that of NVIDIA's wheels; both results load with the runtime that their own extra brings."""
     write_all(tmp_path, FILES | CUDA_FILES)
     (wheel,) = bakery(tmp_path, "full").wheels
     with zipfile.ZipFile(wheel) as archive:
@@ -137,6 +136,13 @@ def test_nvcc_of_two_cuda_releases(tmp_path: Path) -> None:
             "many/cu12/libmany.so",
             "many/cu13/libmany.so",
         }
+        lines = archive.read("many-1.0.dist-info/METADATA").decode().splitlines()
+    assert [line for line in lines if line.startswith(("Requires-Dist", "Provides-Extra"))] == [
+        "Provides-Extra: cuda12",
+        "Provides-Extra: cuda13",
+        'Requires-Dist: cuda-toolkit[cudart]>=12.4,<13; extra == "cuda12"',
+        'Requires-Dist: cuda-toolkit[cudart]>=13.0,<14; extra == "cuda13"',
+    ]
     assert bakery(tmp_path, "verify", "dist").code == 0
     # Exchanged folders are refused, each for its own release and GPUs.
     package = tmp_path / "unpacked" / "many"
@@ -168,3 +174,23 @@ def test_both_results_in_each_wheel(tmp_path: Path) -> None:
     assert len(again.wheels) == 2
     builds = {title.split()[0].removeprefix("[") for title in again.ran() if "native/many.cpp" in title}
     assert builds & {"native-flavorone", "native-flavortwo"} == {"native-flavortwo"}
+
+
+def test_each_extra_is_tested_in_a_clean_environment(tmp_path: Path) -> None:
+    """The project lists what an extra brings; its test has that, and nothing of the other one."""
+    extras = '[project.optional-dependencies]\none = ["iniconfig"]\ntwo = ["sniffio"]\n[tool.setuptools]\n'
+    command = (
+        'python -c \'import importlib.util as u, os; found = [n for n in ("iniconfig", "sniffio") if u.find_spec(n)]; '
+        'want = dict(one=["iniconfig"], two=["sniffio"]); assert found == want[os.environ["FLAVOR"]], found\''
+    )
+    recipe = RECIPE.replace('python = ["3.11", "3.13"]', 'python = ["3.11"]')
+    recipe = recipe.replace('merge = ["flavor"]', 'merge = ["flavor"]\nextra = "${FLAVOR}"').partition("[test]")[0]
+    project = FILES["pyproject.toml"].replace("[tool.setuptools]\n", extras)
+    changed = {"pyproject.toml": project, "bakery.toml": f'{recipe}[test]\ncommand = """{command}"""\n'}
+    write_all(tmp_path, FILES | changed)
+    assert len(bakery(tmp_path, "lock").err) > 0
+    assert len(bakery(tmp_path, "full", "--locked").wheels) == 1
+    # One that brings nothing fails, and is named.
+    (tmp_path / "pyproject.toml").write_text(project.replace('two = ["sniffio"]', "two = []"))
+    said = bakery(tmp_path, "full", code=7).err
+    assert "bake: test of the extra two failed" in said, said

@@ -81,3 +81,5 @@ def test_two_distributions_of_one_tree_share_the_native_step(tmp_path: Path) -> 
             (name,) = (item for item in archive.namelist() if item.endswith("libtiny.so"))
             libraries.add(archive.read(name))
     assert (len(done.wheels), len(libraries)) == (2, 1)
+    ran = [title for number in range(len(done.runs)) for title in done.ran(number)]
+    assert len([title for title in ran if title.startswith("[native ")]) == 1, "\n".join(ran)

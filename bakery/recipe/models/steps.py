@@ -14,6 +14,7 @@ from bakery.recipe.models.text import (
     AxisName,
     EnvironmentName,
     Line,
+    Matching,
     ModuleName,
     ProgramName,
     RequirementText,
@@ -70,6 +71,16 @@ class Test(Model):
 
 _PYTHON = "PYTHON_VERSION"
 
+_Extra = Annotated[
+    Line,
+    Matching(
+        "[a-z0-9]+(?:-[a-z0-9]+)*",
+        "the normalised name of an extra, such as 'cuda${CUDA_MAJOR}'",
+        "use lower-case letters, digits and single hyphens",
+        references=True,
+    ),
+]
+
 
 class Native(Model):
     """A step whose result does not depend on Python, such as device code or shared libraries that modules load.
@@ -91,6 +102,10 @@ class Native(Model):
     merge: Annotated[tuple[AxisName, ...], AfterValidator(distinct)] = Field(default=(), examples=[["cuda"]])
     """Axes whose values share a wheel: the step is built for each of their values, and every wheel has all results, each in
     its own folder (``into``). Their overrides change variables, ``native`` and the toolkit."""
+    extra: _Extra | None = Field(default=None, examples=["cuda${CUDA_MAJOR}"])
+    """The extra of the wheel that users install for one of the merged builds. It gets NVIDIA's wheels of ``builder.components``,
+    from this CUDA release on and below the next major, beside what the project lists for it. The test then runs once for
+    each extra, in an environment of its own, and loads no shared object of another build."""
     requirements: tuple[RequirementText, ...] = Field(default=(), examples=[["cmake>=3.26", "ninja"]])
     """Python packages with programs that the command calls. They run on any Python of the base image."""
     system_packages: tuple[SystemPackage, ...] = ()
@@ -111,6 +126,11 @@ class Native(Model):
 
     @model_validator(mode="after")
     def _one_for_all_pythons(self) -> Native:
+        if self.extra and not self.merge:
+            raise invalid(
+                "extra names one of several merged builds, and nothing is merged",
+                'add merge = ["cuda"], or list the extra in the project\'s optional-dependencies',
+            )
         texts = (self.command, *self.requirements, *self.environment.values())
         if any(name == _PYTHON for text in texts for name in REFERENCE.findall(text)):
             raise invalid(

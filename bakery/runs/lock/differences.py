@@ -178,7 +178,7 @@ def project_requirements(root: Path, plan: Plan) -> dict[str, list[str]]:
         return {
             item.path: requires.requirements(folder)
             if item.kind == "build"
-            else requires.dependencies(folder, list(item.without))
+            else requires.dependencies(folder, list(item.without), item.extra)
             for item in step.lists
         }
     except SystemExit:

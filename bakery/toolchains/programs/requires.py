@@ -1,10 +1,10 @@
 #!/opt/bakery/bin/python
 """List the requirements of a project, one on each line.
 
-Usage: requires.py FOLDER INTO [NAME...]
+Usage: requires.py FOLDER INTO [--extra=EXTRA]... [NAME...]
 
-Writes INTO/build.txt, the requirements of its build, and INTO/run.txt, its own requirements in pyproject.toml without
-those of the given names.
+Writes INTO/build.txt, the requirements of its build, INTO/run.txt, its own requirements in pyproject.toml without those of
+the given names, and INTO/run-EXTRA.txt, those of an extra.
 
 Only pyproject.toml is read, so the step that installs them does not run again if only the source changes.
 """
@@ -31,13 +31,19 @@ def requirements(folder: str) -> list[str]:
     return requires
 
 
-def dependencies(folder: str, without: list[str]) -> list[str]:
-    """Return the dependencies of the project in a folder; none where only its build can tell them."""
+def dependencies(folder: str, without: list[str], extra: str = "") -> list[str]:
+    """Return the dependencies of the project in a folder, or of an extra; none where only its build can tell them."""
     path = os.path.join(folder, "pyproject.toml")
     table = read(path).get("project") if os.path.isfile(path) else None
-    listed = table.get("dependencies", []) if isinstance(table, dict) else []
+    table = table if isinstance(table, dict) else {}
+    listed, key = table.get("dependencies", []), "dependencies"
+    if extra:
+        extras, key = table.get("optional-dependencies", {}), "optional-dependencies"
+        named = {name(item): value for item, value in extras.items()} if isinstance(extras, dict) else {extra: None}
+        # The project itself is no requirement: an extra may stand for others of it.
+        listed, without = named.get(extra, []), [name(str(table.get("name")))]
     if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
-        sys.exit("requires: dependencies in [project] of " + path + " is no list of requirements")
+        sys.exit("requires: " + key + " in [project] of " + path + " is no list of requirements")
     return [item for item in listed if name(item) not in without]
 
 
@@ -63,12 +69,15 @@ def read(path: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the two lists, and print them."""
+    """Write the lists, and print them."""
     if len(sys.argv) < 3:
         sys.exit((__doc__ or "").split("\n\n")[1])
-    folder, into, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+    folder, into, words = sys.argv[1], sys.argv[2], sys.argv[3:]
+    extras = [word[len("--extra=") :] for word in words if word.startswith("--extra=")]
     os.makedirs(into, exist_ok=True)
-    for file, lines in (("build.txt", requirements(folder)), ("run.txt", dependencies(folder, names))):
+    lists = [("build.txt", requirements(folder)), ("run.txt", dependencies(folder, words))]
+    lists += [("run-" + extra + ".txt", dependencies(folder, [], extra)) for extra in extras]
+    for file, lines in lists:
         with open(os.path.join(into, file), "w", encoding="utf-8") as stream:
             stream.writelines(line + "\n" for line in lines)
         print(file + ": " + (", ".join(lines) or "none"))

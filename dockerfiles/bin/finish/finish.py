@@ -253,13 +253,20 @@ def write(path: str, text: str) -> None:
 
 
 def require(root: str, requirements: list[str]) -> None:
-    """Set requirements of an unpacked wheel. They replace those of the same distributions, except those of extras."""
+    """Set requirements of an unpacked wheel. They replace those of the same distributions, except those of extras.
+
+    Requirements of an extra come beside the project's own.
+    """
     path, text = metadata(root)
     end = "\r\n" if "\r\n" in text else "\n"
     head, blank, body = text.partition(end + end)
-    ours = {distribution(item) for item in requirements}
-    lines = [line for line in head.rstrip(end).split(end) if not (replaced := required(line)) or replaced not in ours]
-    lines += ["Requires-Dist: " + item for item in requirements]
+    fields = ["Requires-Dist: " + item for item in requirements]
+    ours = {required(field) for field in fields} - {""}
+    lines = [line for line in head.rstrip(end).split(end) if required(line) not in ours]
+    known = {distribution(line.partition(":")[2]) for line in lines if line.lower().startswith("provides-extra:")}
+    extras = dict.fromkeys(re.findall(r'; extra == "([^"]+)"', "\n".join(requirements)))
+    lines += ["Provides-Extra: " + extra for extra in extras if extra not in known]
+    lines += [field for field in fields if field not in lines]
     write(path, end.join(lines) + end + (end + body if blank else ""))
 
 

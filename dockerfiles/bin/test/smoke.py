@@ -1,10 +1,11 @@
 """Check that an installed wheel works: load every shared object, then import modules.
 
-Usage: smoke.py WHEEL [--driver FOLDER] [--load] [--import MODULE]...
+Usage: smoke.py WHEEL [--driver FOLDER] [--load] [--import MODULE]... [--without FOLDER]...
 
 WHEEL is the wheel, or a folder with only this wheel. It runs without network and without a GPU. Libraries of other
-wheels are found in their folders; for those of CUDA, an import or an RPATH must lead to them, too. The toolkit's stub,
-with every symbol of the driver's interface, replaces the GPU driver, which no container has.
+wheels are found in their folders; for those of CUDA, an import or an RPATH must lead to them, too. Shared objects in a
+folder of the source that --without names need what is not installed, and are not loaded. The toolkit's stub, with every symbol
+of the driver's interface, replaces the GPU driver, which no container has.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Options(argparse.Namespace):
     driver: str
     load: bool
     imports: list[str]
+    without: list[str]
 
 
 def arguments() -> Options:
@@ -67,6 +69,7 @@ def arguments() -> Options:
     parser.add_argument("--driver", default="")
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--import", action="append", default=[], dest="imports")
+    parser.add_argument("--without", action="append", default=[])
     return parser.parse_args(namespace=Options())
 
 
@@ -77,7 +80,7 @@ def main() -> None:
     driver = [options.driver] if options.driver and os.path.isdir(options.driver) else []
     faults = []
     if options.load:
-        root, objects = shared_objects(wheel.split("-")[0])
+        root, objects = shared_objects(wheel.split("-")[0], options.without)
         roots = [root, *(item for item in sys.path if item.endswith("-packages") and item != root)]
         libraries = [*(folder for item in roots for folder in folders(item)), *driver]
         found = [fault for path in objects for fault in check(LOAD, path, path, libraries)]
@@ -103,14 +106,20 @@ def only_wheel(folder: str) -> str:
     return names[0]
 
 
-def shared_objects(name: str) -> tuple[str, list[str]]:
-    """Return the folder of an installed distribution, and its shared objects; exit if it is not installed."""
+def shared_objects(name: str, without: list[str]) -> tuple[str, list[str]]:
+    """Return the folder of an installed distribution, and its shared objects outside of folders of the source; exit if it is
+    not installed.
+    """
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         sys.exit("smoke: " + name + " is not installed")
     files = [str(item) for item in distribution.files or []]
     objects = [item for item in files if re.search(r"\.so(\.[0-9.]+)?$|\.dylib$", item)]
+    # The wheel has a folder of the source without the first parts of its path.
+    names = [folder.split("/") for folder in without]
+    ends = tuple("/".join(parts[start:]) + "/" for parts in names for start in range(len(parts)))
+    objects = [item for item in objects if not item.startswith(ends)]
     return str(distribution.locate_file("")), sorted(str(distribution.locate_file(item)) for item in objects)
 
 

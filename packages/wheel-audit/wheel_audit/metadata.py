@@ -115,14 +115,20 @@ def parse_requirement(text: str) -> Requirement | None:
     return requirement
 
 
-def requirements_for(requires_dist: Iterable[str], name: str) -> list[Requirement]:
-    """Return the valid requirements for a project, without those of extras."""
+def requirements_for(requires_dist: Iterable[str], name: str, extra: str = "") -> list[Requirement]:
+    """Return the valid requirements for a project: those of an extra, or those without one."""
     project = canonicalize_name(name)
     # Only matching lines are parsed.
     texts = (
         text for text in requires_dist if (match := _PROJECT.match(text)) and canonicalize_name(match[0]) == project
     )
-    return [item for item in map(parse_requirement, texts) if item and "extra" not in str(item.marker)]
+    return [item for item in map(parse_requirement, texts) if item and extra_of(item) == extra]
+
+
+def extra_of(requirement: Requirement) -> str:
+    """Return the normalised extra that a requirement is for; empty if it is for none, ``*`` if its marker says more."""
+    match = re.search(r"""\bextra\b(?: == ["']([^"']+)["'])?""", str(requirement.marker or ""))
+    return canonicalize_name(match[1]) if match and match[1] else "*" * bool(match)
 
 
 def same_version(one: str, other: str) -> bool:

@@ -134,6 +134,14 @@ def test_a_folder_for_each_cell_without_merge(tmp_path: Path) -> None:
     [
         ("cu${CUDA_MAJOR}", "lib", "'src/jaxlike/lib' would get the results of cu129 and of cu130"),
         ("13.0.3", "12.8.1", "would get the results of cu129 and of cu128"),
+        ('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "cuda"', "'cuda' would get the results of cu129 and of cu130"),
+        ('merge = ["cuda"]', 'extra = "cuda${CUDA_MAJOR}"', "nothing is merged"),
+        ('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "Cuda_${CUDA_MAJOR}"', "the normalised name of an extra"),
+        (
+            '["cuda"]\nenvironment',
+            '["cuda"]\nextra = "cu${CUDA_MAJOR}"\n[test]\ngpu = true\ncommand = "x"\n[native.environment]\n#',
+            "gpu-test makes one environment",
+        ),
         ('merge = ["cuda"]', 'merge = ["cud"]', "no axis cud"),
         ('merge = ["cuda"]', 'merge = ["python"]', "no axis python"),
         ("[wheel]", '[wheel]\nnaming = { local = "cu${CUDA_TAG}" }', "only its native step can depend on one"),
@@ -155,8 +163,67 @@ def test_what_cannot_be_merged(tmp_path: Path, old: str, new: str, said: str) ->
     assert RECIPE.count(old) >= 1
     with pytest.raises(BakeryError) as caught:
         planned(tmp_path, RECIPE.replace(old, new, 1))
-    assert said in caught.value.message
-    assert caught.value.hint
+    error = caught.value
+    assert said in "\n".join((error.message, *error.details))
+    assert error.hint or error.details
+
+
+EXTRA = RECIPE.replace('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "cuda${CUDA_MAJOR}"')
+COMPONENTS = 'components = ["cusolver"]'
+
+
+@pytest.mark.parametrize(
+    ("components", "twelve", "thirteen"),
+    [
+        ("", ["cuda-toolkit[cudart]>=12.9,<13"], ["cuda-toolkit[cudart]>=13.0,<14"]),
+        (
+            COMPONENTS,
+            ["cuda-toolkit[cudart,cusolver,cublas,cusparse,nvjitlink]>=12.9,<13"],
+            ["cuda-toolkit[cudart,cusolver,cublas,cusparse,nvjitlink]>=13.0,<14"],
+        ),
+        (
+            'components = ["nccl", "cudnn==9.*"]',
+            ["cuda-toolkit[cudart,cublas]>=12.9,<13", "nvidia-nccl-cu12>=2.27.5,<3", "nvidia-cudnn-cu12==9.*"],
+            ["cuda-toolkit[cudart,cublas]>=13.0,<14", "nvidia-nccl-cu13>=2.28.9,<3", "nvidia-cudnn-cu13==9.*"],
+        ),
+    ],
+)
+def test_an_extra_requires_what_its_build_needs(
+    tmp_path: Path, components: str, twelve: list[str], thirteen: list[str]
+) -> None:
+    plan = planned(tmp_path, EXTRA.replace(COMPONENTS, components))
+    pairs = [(item, "cuda12") for item in twelve] + [(item, "cuda13") for item in thirteen]
+    assert [*plan.audit.requires] == [(f'{item}; extra == "{extra}"',) for item, extra in pairs]
+
+
+def test_each_extra_has_a_test_of_its_own(tmp_path: Path) -> None:
+    test = '[test]\nrequirements = ["pytest"]\ncommand = "python -c \'assert ${CUDA_MAJOR}\'"\n'
+    plan = planned(tmp_path, EXTRA + test)
+    stages = {stage.name: stage for stage in plan.stages}
+    assert {*stages["jaxlike-test"].dependencies({})} == {"runtime", "jaxlike-test-cuda12", "jaxlike-test-cuda13"}
+    text = dockerfile(plan)
+    for extra, release, other in (("cuda12", "12.9.1", "cu13"), ("cuda13", "13.0.3", "cu12")):
+        (places,) = (step.resolves for step in stages[f"test-requirements-{extra}"].steps if isinstance(step, Run))
+        assert places is not None
+        assert places.place == f"test-{extra}"
+        words = ["".join(map(str, word)) for word in places.words]
+        assert words[:4] == ["-r", "/requires/run.txt", "-r", f"/requires/run-{extra}.txt"]
+        assert [word.partition("]")[2] for word in words if word.startswith("cuda-toolkit")] == [
+            {"cuda12": ">=12.9,<13", "cuda13": ">=13.0,<14"}[extra]
+        ]
+        assert words[-1] == "pytest"
+        own = text[text.index(f"AS jaxlike-test-{extra}\n") :].partition("\nFROM ")[0]
+        assert f"--extra={extra} /wheels/*.whl" in own
+        assert f"--without src/jaxlike/{other}" in own
+        assert f"CUDA_VERSION={release}" in own.replace('"', "")
+        assert "ARG CUDA" not in own
+    # A lock has what each of them installs.
+    materials = {*stages["jaxlike-materials"].dependencies({})}
+    assert materials >= {
+        f"test-{what}-cuda{major}{end}"
+        for major in (12, 13)
+        for what, end in (("requirements", ""), ("env", "-materials"))
+    }
 
 
 def test_a_context_replaces_the_stages_of_all_cells(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ Usage: packages resolve PLACE [--direct=NAME,...] [--of-base=NAME,...] [--beside
        packages install PLACE ENVIRONMENT                   install
        packages unpack PLACE FOLDER                         install into a folder, with no environment
        packages fetch NAME==VERSION FOLDER                  download and unpack a source archive of the index
-       packages wheel ENVIRONMENT [--direct=NAME,...] FILE...   install wheels and their requirements
+       packages wheel ENVIRONMENT [--direct=NAME,...] [--extra=NAME,...] FILE...
+                                                            install wheels and their requirements
 
 Each command is ``PYTHON -I -S packages`` (the folder of this file) with the Python of the packages, so no code of a
 package runs at its start; pip runs with `pip_alone.py`.

@@ -12,7 +12,7 @@ import tempfile
 import urllib.parse
 
 from . import pip_alone, sources
-from .requirements import BUILT_HERE, check_found, direct_of, name_of, requirement, run
+from .requirements import BUILT_HERE, check_found, direct_of, name_of, names_of, requirement, run
 from .resolve import RESOLVED, SOURCES, WHEELS, packages, read
 from .sdist import canonical
 
@@ -95,11 +95,14 @@ def wheel(environment: str, arguments: list[str]) -> None:
 
     Exit if pip fails, or if a requirement has a URL that is not allowed.
     """
-    allowed, files = direct_of(arguments)
+    allowed, words = direct_of(arguments)
+    extras, files = names_of("--extra=", words)
     is_locked = read("locked.json") is not None
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "report.json")
-        words = ["--only-binary=:all:", "--report", path, *(["--no-index"] if is_locked else []), *files]
+        asked = "[" + ",".join(sorted(extras)) + "]" if extras else ""
+        words = ["--only-binary=:all:", "--report", path, *(["--no-index"] if is_locked else [])]
+        words += [file + asked for file in files]
         done = subprocess.run([*pip_alone.command(environment), "install", *words], check=False)
         if done.returncode:
             sys.exit(

@@ -296,6 +296,16 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
     ),
     "torch's other ABI": ("framework-abi", torch(OLD_TORCH_CALL), WITH_TORCH),
     "requirement missing": ("promised-requirement", cuda(), replace(CUDA, requires=("numpy>=2",))),
+    "requirement of an extra only without it": (
+        "promised-requirement",
+        cuda(metadata=about("Requires-Dist: nvidia-cuda-runtime", "Requires-Dist: numpy>=2")),
+        replace(CUDA, requires=('numpy>=2; extra == "x"',)),
+    ),
+    "requirement only of an extra": (
+        "promised-requirement",
+        cuda(metadata=about("Provides-Extra: x", "Requires-Dist: numpy>=2; extra == 'x'")),
+        replace(CUDA, requires=("numpy>=2",)),
+    ),
     # Tags and names
     "tag of another system": ("promised-plat", plain(tag="cp311-cp311-manylinux_2_34_x86_64"), PLAIN),
     "bare linux tag": ("linux-tag", plain(tag="cp311-cp311-linux_x86_64"), PLAIN),

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from wheel_audit.archive import Entry, path_defect
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, error, error_if
-from wheel_audit.metadata import RecordRow, requirements_for, same_version
+from wheel_audit.metadata import RecordRow, extra_of, requirements_for, same_version
 from wheel_audit.wheel import Wheel
 from wheel_audit.wheel_names import MOST_TAGS, tag_count
 
@@ -58,7 +58,7 @@ def _check_requirements(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Findi
     file = f"{wheel.metadata.folder}/METADATA"
     for text in expected.requires:
         promised = Requirement(text)
-        requirements = requirements_for(wheel.metadata.requires_dist, promised.name)
+        requirements = requirements_for(wheel.metadata.requires_dist, promised.name, extra_of(promised))
         if not requirements:
             hint = "name it in the project's dependencies, or let the recipe add it"
             yield error("promised-requirement", f"does not require {text}", file, hint)
