@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import plans
@@ -19,6 +20,7 @@ PYTHONS = ("3.9", "3.11", "3.13")
 BOTH = ("linux/amd64", "linux/arm64")
 
 
+@cache
 def plan(name: str = "demo", *, values: int = 2, native: bool = False, abi3: str | None = None) -> Plan:
     recipe = Recipe(
         name=name,
@@ -79,18 +81,20 @@ def test_a_shared_wheel_and_its_tests_are_one_job() -> None:
     assert sorted(len(job.cells) for job in jobs) == [1] * 4 + [2] * 4
 
 
-@pytest.mark.parametrize("of", [1, 2, 3, 5, 7, 11, 12, 30])
+@pytest.mark.parametrize("of", [1, 2, 5, 11, 30])
 def test_shards_are_even_and_lose_nothing(of: int) -> None:
     plans = [plan(), plan("other", values=1)]
-    shards = [[f"{part.plan.recipe}/{cell}" for part in select_shard(plans, number, of) for cell in ids(part.cells)]
-              for number in range(1, of + 1)]  # fmt: skip
+
+    def shard(number: int) -> list[str]:
+        return [f"{part.plan.recipe}/{cell}" for part in select_shard(plans, number, of) for cell in ids(part.cells)]
+
+    shards = [shard(number) for number in range(1, of + 1)]
     assert sorted(cell for part in shards for cell in part) == sorted(
         f"{item.recipe}/{cell.id}" for item in plans for cell in item.cells
     )
     sizes = sorted(map(len, shards))
     assert sizes[-1] - sizes[0] <= 1
-    assert shards == [[f"{part.plan.recipe}/{cell}" for part in select_shard(plans, number, of) for cell in ids(part.cells)]
-                      for number in range(1, of + 1)]  # fmt: skip
+    assert shard(of) == shards[-1]
 
 
 def test_shards_never_split_a_compile() -> None:
