@@ -112,6 +112,45 @@ def projects() -> dict[str, Project]:
     return {item.key: item for item in (*archives, *checkouts)}
 
 
+@dataclass(frozen=True, slots=True)
+class CudaProject:
+    """A CUDA project of the list.
+
+    Attributes:
+        upstream: what its own workflow sets.
+        needed: what a first recipe needs that is not in every one.
+        verdict: on the recipe as `init` writes it: ``right``, ``edit`` or ``said``.
+        has: dotted key → its value in the recipe; an empty text for a key that must be absent.
+        says: a part of what `init` says.
+    """
+
+    name: str
+    version: str
+    kind: str
+    upstream: str
+    needed: str
+    verdict: str
+    has: Mapping[str, object]
+    says: str = ""
+
+
+def cuda_projects() -> dict[str, CudaProject]:
+    """Return the CUDA projects by name."""
+    return {item["name"]: CudaProject(**item) for item in _listed()["cuda"]}
+
+
+def told(project: CudaProject, scratch: Path) -> tuple[dict[str, object], str]:
+    """Fetch a CUDA project and let ``init`` write its recipe; return the keys of ``has`` in it, and what ``init`` said."""
+    folder = fetch(Project(project.name, project.version), scratch)
+    done = attempt(folder, "init", "--yes", "--base", "manylinux_2_28")
+    recipe = tomllib.loads((folder / "bakery.toml").read_text(encoding="utf-8")) if done.code == 0 else {}
+    found: dict[str, object] = {}
+    for key in project.has:
+        table, _, name = key.partition(".")
+        found[key] = recipe.get(table, {}).get(name, "")
+    return found, done.out + done.err
+
+
 def backend_packages() -> dict[str, Project]:
     """Return the test packages of build backends by key, if their folder is there."""
     if not os.environ.get(PACKAGES):

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from real_projects import ROOT, projects, why_different, why_refused
+from real_projects import ROOT, cuda_projects, projects, why_different, why_refused
 
 PAGE = ROOT / "docs" / "real-projects.md"
+CUDA_PAGE = ROOT / "docs" / "cuda-projects.md"
 BEGIN, END = "<!-- results -->", "<!-- end -->"
 RESULTS = ROOT / "tests" / "data" / "real_projects.json"
 """What was measured last."""
@@ -58,6 +59,21 @@ def tables(told: Mapping[str, Any]) -> str:
         *_refused([*listed, *packages]),
     ]
     return "\n".join(lines) + "\n"
+
+
+_VERDICTS = {"right": "right", "edit": "one edit", "said": "cannot be built as it is"}
+
+
+def cuda_page_with(page: str) -> str:
+    """Return the page of CUDA projects with its table."""
+    before, _, rest = page.partition(BEGIN)
+    found = cuda_projects().values()
+    counts = ", ".join(f"{sum(item.verdict == key for item in found)} {text}" for key, text in _VERDICTS.items())
+    rows = [("project", "kind", "its own workflow", "what a recipe needed", "as written")]
+    rows += [(f"{x.name} {x.version}", x.kind, x.upstream, x.needed, _VERDICTS[x.verdict]) for x in found]
+    rows.insert(1, ("---",) * len(rows[0]))
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{before}{BEGIN}\nOf {len(found)}: {counts}.\n\n{table}\n{END}{rest.partition(END)[2]}"
 
 
 def _sum(items: list[Item]) -> str:
@@ -122,3 +138,4 @@ def _refused(items: list[Item]) -> list[str]:
 
 if __name__ == "__main__":
     PAGE.write_text(page_with(json.loads(RESULTS.read_text()), PAGE.read_text()))
+    CUDA_PAGE.write_text(cuda_page_with(CUDA_PAGE.read_text()))

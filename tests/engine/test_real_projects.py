@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from real_projects import PACKAGES, Project, backend_packages, measure, projects
+from real_projects import PACKAGES, Project, backend_packages, cuda_projects, measure, projects, told
 from real_projects_page import unexplained
 
 pytestmark = pytest.mark.engine
@@ -27,12 +27,12 @@ def test_the_wheel_of_a_project_is_that_of_pip(
     assert debian
     project = projects()[name]
     assert name not in SAMPLE or not project.edits
-    told = asdict(measure(project, engine_environment, tmp_path))
-    if not told["pip_refused"]:
-        assert unexplained(told) == []
+    result = asdict(measure(project, engine_environment, tmp_path))
+    if not result["pip_refused"]:
+        assert unexplained(result) == []
         # A wheel is there only if its audit found nothing.
-        assert (told["refused"], told["tested"]) == ("", "imported")
-        assert told["lines"] <= MOST_LINES
+        assert (result["refused"], result["tested"]) == ("", "imported")
+        assert result["lines"] <= MOST_LINES
 
 
 @pytest.mark.proof
@@ -43,3 +43,12 @@ def test_the_wheel_of_a_test_package_is_that_of_pip(
 ) -> None:
     assert debian
     assert unexplained(asdict(measure(package, engine_environment, tmp_path))) == []
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", cuda_projects())
+def test_the_recipe_of_a_cuda_project(name: str, tmp_path: Path) -> None:
+    project = cuda_projects()[name]
+    found, said = told(project, tmp_path)
+    assert found == project.has, said
+    assert project.says in said

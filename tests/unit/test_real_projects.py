@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from real_projects import projects
-from real_projects_page import PAGE, RESULTS, page_with, unexplained
+from real_projects import cuda_projects, projects
+from real_projects_page import CUDA_PAGE, PAGE, RESULTS, cuda_page_with, page_with, unexplained
 
 TOLD = json.loads(RESULTS.read_text(encoding="utf-8"))
 ALL = TOLD["projects"].values()
@@ -33,3 +33,12 @@ def test_what_pip_builds_is_baked_as_init_wrote_it() -> None:
 def test_the_results_are_of_listed_projects() -> None:
     listed = {(project.key, project.version) for project in projects().values()}
     assert {(item["name"], item["version"]) for item in OF_INDEX} <= listed
+
+
+def test_the_page_of_cuda_projects_has_the_list() -> None:
+    page = CUDA_PAGE.read_text(encoding="utf-8")
+    assert cuda_page_with(page) == page
+
+
+def test_a_recipe_of_a_cuda_project_is_right_or_says_what_is_not() -> None:
+    assert [name for name, item in cuda_projects().items() if item.verdict != "right" and not item.says] == []
