@@ -37,7 +37,7 @@ FOLDERS: dict[str, Callable[[Path], object]] = {
     "one below another": lambda root: (root / "src" / "a" / "b").mkdir(parents=True),
     "another name": lambda root: (root / "empty").rename(root / "other"),
     "none": lambda root: (root / "empty").rmdir(),
-    "another mode": lambda root: (root / "empty").chmod(0o700),
+    "another mode": lambda root: (root / "empty").chmod(0o500),
     "a link in its place": lambda root: ((root / "empty").rmdir(), (root / "empty").symlink_to("src")),
 }
 
