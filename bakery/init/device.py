@@ -19,6 +19,7 @@ LONGEST_SPECIFIER = 500
 """Characters of a version specifier that is read."""
 
 _MOST_SPECIFIERS = 100
+_UNKNOWN = "WRONG: the project requires {}, and Bakery knows no such release: write one"
 _LIBRARIES = ("cuda", "cudart", "cudart_static", "cublas", "cudnn", "cufft", "curand", "cusolver", "cusparse", "nvrtc")
 
 Choose = Callable[[str, Sequence[str]], str]
@@ -152,6 +153,7 @@ def _releases(
             of_minor = (row.pythons for row in facts.jax_releases() if facts.minor(row.version) == facts.minor(pin))
             return (pin,), "the project requires exactly this one", next(of_minor, ()), ""
         jax = next((row for row in reversed(facts.jax_releases()) if row.version in allowed), facts.jax_releases()[-1])
+        reason = reason if jax.version in allowed else _UNKNOWN.format(f"jax{allowed}")
         return (jax.version,), reason, jax.pythons, ""
     if framework == "torch":
         allowed = _constraint(project, "torch")
@@ -169,7 +171,9 @@ def _releases(
         place = min(stated, key=lambda at: stated[at], default="")
         readable = [row for row in fitting if place and row.cxx <= stated[place]]
         chosen = next((row for row in (*readable, *fitting, *rows) if Version(row.version) in allowed), rows[0])
-        if chosen in readable and chosen.version != fitting[0].version:
+        if Version(chosen.version) not in allowed:
+            reason = _UNKNOWN.format(f"torch{allowed}")
+        elif chosen in readable and chosen.version != fitting[0].version:
             reason = f"guess: the newest for C++{stated[place]} ({place})"
         return (chosen.version,), reason, chosen.pythons, chosen.cuda
     return (), "", (), ""

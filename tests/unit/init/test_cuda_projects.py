@@ -325,6 +325,11 @@ def test_a_pin_of_torch_is_taken(tmp_path: Path, where: str) -> None:
     assert (entry.value, entry.reason) == (["2.14.0"], "the project requires exactly this one")
 
 
+def test_a_requirement_that_no_known_torch_fits_is_said(tmp_path: Path) -> None:
+    entry = made(tmp_path, setup_py("", _CALL, ', install_requires=["torch>=2.90"]')).draft.entries["matrix.torch"]
+    assert entry.reason.startswith("WRONG: the project requires torch>=2.90, and Bakery knows no such release")
+
+
 def test_torch_with_cuda_limits_the_memory_of_compilers(tmp_path: Path) -> None:
     assert made(tmp_path, setup_py()).draft.entries["builder.job-memory"].value == "4 GB"
 
