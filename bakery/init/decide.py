@@ -229,11 +229,7 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
     rows = [row for row in rows if row.name not in brought]
     extras = ",".join(sorted({"cudart", *(extra for row in rows for extra in row.extras)} - {*brought}))
     separate = [*dict.fromkeys(row.package for row in rows if row.package)]
-    listed = (
-        *project.metadata.pyproject.facts("project", "dependencies"),
-        *project.metadata.setup.keywords.get("install_requires", ()),
-    )
-    is_stated = any(fact.text.startswith(("nvidia-", "cuda-")) for fact in listed)
+    is_stated = any(fact.text.startswith(("nvidia-", "cuda-")) for fact in project.metadata.dependencies)
     is_required = bool(components) and not device.framework and not is_stated
     # The framework pins the release of the libraries that it brings, and others fit to it.
     release = "" if brought else "==${CUDA_MAJOR}.*" if is_required else "==${CUDA_VERSION}"

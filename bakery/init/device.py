@@ -115,12 +115,7 @@ def _torch_place(project: Project) -> Place | None:
 def _constraint(project: Project, *names: str) -> SpecifierSet:
     """Return which releases the project requires of one of some distributions."""
     specifiers = SpecifierSet()
-    metadata = project.metadata
-    listed = (
-        *metadata.pyproject.facts("project", "dependencies"),
-        *metadata.setup.keywords.get("install_requires", ()),
-    )
-    required = (*metadata.requires, *listed)
+    required = (*project.metadata.requires, *project.metadata.dependencies)
     named = (fact for fact in required if requirement_name(fact.text) in names)
     for fact in islice(named, _MOST_SPECIFIERS):
         if len(fact.text) <= LONGEST_SPECIFIER:

@@ -69,16 +69,11 @@ class Project:
     def is_compiled_later(self) -> bool:
         """No build compiles the project's sources: a package that compiles them when it runs has them as data."""
         by_files = self.cmake.file or self.meson.file or self.cargo or self.sources.built.languages.get("cython")
-        setup, is_setuptools = self.metadata.setup, self.metadata.backend.text == "setuptools"
-        is_data = self.sources.languages.get("cuda") or (
-            is_setuptools and not self.is_native and "name" in setup.keywords
-        )
-        return bool(self.sources.languages and is_data and not setup.extensions and not by_files and not self._is_own)
-
-    @property
-    def _is_own(self) -> bool:
-        """A command of its own may compile C and C++; CUDA would need more."""
-        return "cmdclass" in self.metadata.setup.keywords and not self.sources.languages.get("cuda")
+        setup, is_cuda = self.metadata.setup, "cuda" in self.sources.languages
+        # A command of the project's own may compile C and C++; CUDA would need more.
+        is_plain = self.metadata.backend.text == "setuptools" and "name" in setup.keywords and not self.is_native
+        is_data = is_cuda or (is_plain and "cmdclass" not in setup.keywords)
+        return bool(self.sources.languages and is_data and not setup.extensions and not by_files)
 
     @property
     def built(self) -> Sources:
@@ -168,11 +163,7 @@ def _known(tree: Tree) -> rules.Project:
 
 def _companions(tree: Tree, metadata: Metadata, module: str) -> tuple[Fact, ...]:
     """Return the modules such as `torch_scatter` that the files of a module import, and that are no requirement."""
-    listed = (
-        *metadata.pyproject.facts("project", "dependencies"),
-        *metadata.setup.keywords.get("install_requires", ()),
-        *metadata.setup.keywords.get("packages", ()),
-    )
+    listed = (*metadata.dependencies, *metadata.setup.keywords.get("packages", ()))
     required = {requirement_name(fact.text) for fact in listed} | {requirement_name(module)}
     names = [name for name in tree.own if module and re.fullmatch(rf"(?:src/)?{re.escape(module)}/\w+\.py", name)]
     found = [

@@ -42,6 +42,12 @@ class Metadata:
     version_tool: Fact | None
     notes: tuple[str, ...]
 
+    @property
+    def dependencies(self) -> tuple[Fact, ...]:
+        """What the project requires to run."""
+        setup = self.setup.keywords.get("install_requires", ())
+        return (*self.pyproject.facts("project", "dependencies"), *setup)
+
     def needs(self, distribution: str) -> Fact | None:
         """Return the static build requirement of a distribution."""
         return next((fact for fact in self.requires if requirement_name(fact.text) == distribution), None)
