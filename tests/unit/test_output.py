@@ -208,6 +208,8 @@ def test_what_buildkit_tells_is_text(name: str) -> None:
     )
     assert is_text(decode(f"WARNING: {text}".encode()).text)
     assert is_text(clean(f"a {text}".encode()))
+    # What is not base64 is shown as it is.
+    assert decode(b'{"warnings": [{"vertex": "d", "short": "abcde"}]}').warnings[0].short == "abcde"
 
 
 @pytest.mark.parametrize("text", ['{"a": "\x7f\x9b\u202e\U000e0041"}', "[]", '"plain"'])
