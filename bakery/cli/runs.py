@@ -81,7 +81,10 @@ def one_name(plans: Plans, options: Options) -> list[str]:
             values = plan.values_of_wheel(cell) if cell.built_by == cell.id else {}
             audit = plan.of(cell).audit
             for naming in audit.namings if values else ():
-                name = naming.clean, substitute(naming.local, values), substitute(naming.build_tag, values)
+                name = (
+                    naming.clean,
+                    *(substitute(part, values) for part in (naming.name, naming.local, naming.build_tag)),
+                )
                 output = options.output or root / plan.output
                 tags = (
                     cell.axes["python"],

@@ -77,17 +77,20 @@ class Naming:
     Attributes:
         clean: the project's local version is removed.
         index: ``public``, ``private``, or empty if unknown.
+        name: the name of the distribution; empty for the project's.
     """
 
     clean: bool = False
     local: Value = ()
     build_tag: Value = ()
     index: str = ""
+    name: Value = ()
 
     @property
     def words(self) -> Value:
         """The argument of ``finish.py --name``."""
-        parts: list[Value] = [("clean",)] if self.clean else []
+        parts: list[Value] = [("name=", *self.name)] if self.name else []
+        parts += [("clean",)] if self.clean else []
         parts += [("local=", *self.local)] if self.local else []
         parts += [("build-tag=", *self.build_tag)] if self.build_tag else []
         spaced = [piece for part in parts for piece in (" ", *part)]

@@ -7,13 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename
+from packaging.utils import InvalidWheelFilename, canonicalize_name
 from packaging.version import Version
 
 from bakery.core.errors import AuditError, OutputError, UnavailableError
 from bakery.core.text import count, size_text
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
+from bakery.plan.values import substitute
 from bakery.release.gpu_record import gpu_fault
 from bakery.release.size import LIMIT_HINT, ProjectSize, by_project, limit_of, uploaded
 from bakery.release.variants import other_files
@@ -148,13 +149,15 @@ def unversioned(wheel: Path) -> tuple[object, ...]:
     return version.local, build, systems, _place(wheel)
 
 
-def _size(plan: Plan, planned: Sequence[Path], variants: Iterable[Path]) -> Iterable[ProjectSize]:
-    """Yield the size of the wheels of a plan, with their variants; nothing if it has no wheels."""
-    if planned:
-        names = {path.name for path in planned}
-        size = _bytes(planned)
+def _size(plan: Plan, planned: Sequence[Path], variants: Sequence[Path]) -> Iterable[ProjectSize]:
+    """Yield the size of the wheels of a plan, with their variants, for each name of a distribution."""
+    projects: dict[str, list[Path]] = {}
+    for path in planned:
+        projects.setdefault(str(parse_wheel_name(path.name)[0]), []).append(path)
+    for project, wheels in projects.items():
+        names = {path.name for path in wheels}
+        size = _bytes(wheels)
         labelled = _bytes(path for path in variants if split_label(path.name)[0] in names)
-        project = str(parse_wheel_name(planned[0].name)[0])
         yield ProjectSize(project, size + labelled, uploaded(plan, size) + labelled, limit_of(plan))
 
 
@@ -269,7 +272,9 @@ def _faults(path: Path, expected: ExpectedWheel, cache: Path) -> Sequence[str]:
 def _fits(plan: Plan, cell: Cell, path: Path) -> bool:
     """Whether a wheel of the cell can have this name: project, Python, ABI and machine."""
     name, version, _, tags = parse_wheel_name(path.name)
-    if plan.audit.name and (name != plan.audit.name or version.public != plan.audit.version.partition("+")[0]):
+    audit, values = plan.of(cell).audit, plan.values_of_wheel(cell)
+    names = {canonicalize_name(substitute(naming.name, values)) or audit.name for naming in audit.namings}
+    if audit.name and (name not in names or version.public != audit.version.partition("+")[0]):
         return False
     abis = installable_abis(cell.axes["python"])
     return any((tag.interpreter, tag.abi) in abis and _is_of(tag.platform, cell) for tag in tags)

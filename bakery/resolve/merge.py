@@ -18,6 +18,7 @@ from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe.cross_checks import texts
 from bakery.recipe.models import Recipe
+from bakery.recipe.models.steps import EXTRA
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.asking import again
 from bakery.resolve.matrix import CellDraft, axis_tags, identifiers
@@ -86,6 +87,11 @@ def merged_builds(settings: Settings, drafts: Sequence[CellDraft], recipes: Mapp
     _check_distinct("into", native.into, builds, [build.folder for build in builds])
     if native.extra:
         _check_distinct("extra", native.extra, builds, [build.extra for build in builds])
+        if wrong := [build.extra for build in builds if not EXTRA.fullmatch(build.extra)]:
+            raise PlanError(
+                f"native.extra: {wrong[0]!r} is no normalised name of an extra",
+                hint="use lower-case letters, digits and single hyphens, in the values of its variables, too",
+            )
         if recipe.test.gpu:
             raise PlanError(
                 "native.extra: gpu-test makes one environment for each wheel, and this wheel has a test for each extra",

@@ -15,7 +15,7 @@ from bakery.plan.cells import Merged
 from bakery.plan.model import Plan
 from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal, substitute
-from bakery.recipe.models.wheel import BUILD_TAG, LOCAL_LABEL
+from bakery.recipe.models.wheel import BUILD_TAG, LOCAL_LABEL, NAME
 from bakery.resolve.references import parse, parse_all
 from bakery.resolve.settings import Settings
 
@@ -27,7 +27,7 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
     """Return the names of the wheels of one build; the first one is tested."""
     wheel = settings.recipe.wheel
     return tuple(
-        Naming(item.clean, _value(item.local), _value(item.build_tag), item.index or "")
+        Naming(item.clean, _value(item.local), _value(item.build_tag), item.index or "", _value(item.name))
         for item in (wheel.naming, *wheel.also_named)
     )
 
@@ -71,7 +71,12 @@ def _value(text: str | None) -> Value:
     return parse(text) if text else ()
 
 
-_NAMED = ("a local version label, such as 'cu128' or 'cu128torch2.8'", "a build tag that starts with a digit")
+_NAMED = (
+    ("name", "the name of a distribution, such as 'my-kernels-cu12'", NAME),
+    ("local", "a local version label, such as 'cu128' or 'cu128torch2.8'", LOCAL_LABEL),
+    ("build-tag", "a build tag that starts with a digit", BUILD_TAG),
+)
+"""The parts of a naming: key, what is expected, and its pattern."""
 
 
 def check_names(plan: Plan, settings: Settings) -> None:
@@ -113,8 +118,8 @@ def check_names(plan: Plan, settings: Settings) -> None:
         )
 
 
-def _parts(naming: Naming) -> tuple[Value, Value]:
-    return naming.local, naming.build_tag
+def _parts(naming: Naming) -> tuple[Value, Value, Value]:
+    return naming.name, naming.local, naming.build_tag
 
 
 def _requirement_problems(requirements: Sequence[tuple[str, Value]], values: Mapping[str, str]) -> Iterator[str]:
@@ -131,20 +136,18 @@ def _name_problems(namings: Sequence[Naming], values: Mapping[str, str]) -> Iter
     paths: dict[object, str] = {}
     for index, naming in enumerate(namings):
         path = f"wheel.also-named[{index - 1}]" if index else "wheel.naming"
-        local, tag = (substitute(part, values) for part in _parts(naming))
+        texts = name, local, tag = [substitute(part, values) for part in _parts(naming)]
         invalid_parts = [
             f"{path}.{key}: expected {expected}, got {text[:80]!r}"
-            for key, expected, text, part, pattern in zip(
-                ("local", "build-tag"), _NAMED, (local, tag), _parts(naming), (LOCAL_LABEL, BUILD_TAG), strict=True
-            )
+            for (key, expected, pattern), text, part in zip(_NAMED, texts, _parts(naming), strict=True)
             if part and not pattern.match(text)
         ]
         yield from invalid_parts
         if not invalid_parts:
-            name = (naming.clean, local and Version(f"0+{local}").local, tag and _build(tag))
-            if name in paths:
-                yield f"{path}: gives the wheel the same name as {paths[name]}"
-            paths.setdefault(name, path)
+            whole = (canonicalize_name(name), naming.clean, local and Version(f"0+{local}").local, tag and _build(tag))
+            if whole in paths:
+                yield f"{path}: gives the wheel the same name as {paths[whole]}"
+            paths.setdefault(whole, path)
 
 
 def _build(tag: str) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.utils import BuildTag, parse_wheel_filename
+from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
 from bakery.core.errors import AuditError
@@ -29,13 +29,13 @@ def promises(
     Raises AuditError unless each naming has one wheel.
     """
     promised: dict[Path, ExpectedWheel] = {}
-    for naming, local, tag, wheel in _assigned(plan, cell, wheels):
+    for naming, parts, wheel in _assigned(plan, cell, wheels):
         if wheel is None:
             raise AuditError(
-                f"{cell.id}: no wheel is named as the recipe says: {_described(naming, local, tag)}",
+                f"{cell.id}: no wheel is named as the recipe says: {_described(naming, *parts)}",
                 details=[path.name for path in wheels if path not in promised],
             )
-        promise = _promise(plan, cell, device, naming, _version(plan, local))
+        promise = _promise(plan, cell, device, naming, _version(plan, parts[1]))
         pythons = (*promise.pythons, *(item.axes["python"] for item in served if item.id != cell.id))
         promised[wheel] = replace(promise, pythons=tuple(dict.fromkeys(pythons)))
     if extra := [path.name for path in wheels if path not in promised]:
@@ -45,33 +45,38 @@ def promises(
 
 def promise_of(plan: Plan, cell: Cell, device: DevicePromise | None, wheel: Path) -> ExpectedWheel | None:
     """Return the expectation of one wheel of a cell, whatever became of its others; None if no naming fits it."""
-    named = (naming for naming, _, _, path in _assigned(plan, cell, [wheel]) if path)
-    local = ((naming, substitute(naming.local, plan.values_of_wheel(cell))) for naming in named)
-    return next((_promise(plan, cell, device, naming, _version(plan, text)) for naming, text in local), None)
+    named = ((naming, parts[1]) for naming, parts, path in _assigned(plan, cell, [wheel]) if path)
+    return next((_promise(plan, cell, device, naming, _version(plan, local)) for naming, local in named), None)
 
 
 def expected(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> tuple[list[Path], list[str]]:
     """Return which of ``wheels`` belong to a cell, one for each naming, and descriptions of missing ones."""
     assigned = list(_assigned(plan, cell, wheels))
-    missing = [_described(naming, local, tag) for naming, local, tag, wheel in assigned if wheel is None]
+    missing = [_described(naming, *parts) for naming, parts, wheel in assigned if wheel is None]
     return [wheel for *_, wheel in assigned if wheel], missing
 
 
-def _assigned(plan: Plan, cell: Cell, wheels: Sequence[Path]) -> Iterator[tuple[Naming, str, str, Path | None]]:
-    """Yield each naming of the recipe with its local version, its build tag and its wheel."""
+def _assigned(
+    plan: Plan, cell: Cell, wheels: Sequence[Path]
+) -> Iterator[tuple[Naming, tuple[str, str, str], Path | None]]:
+    """Yield each naming of the recipe with its name, its local version and its build tag, and its wheel."""
     plan, values = plan.of(cell), plan.values_of_wheel(cell)
     left = list(wheels)
     # The most specific naming comes first: the project's own name fits every wheel.
-    for naming in sorted(plan.audit.namings, key=lambda item: (not item.build_tag, not item.local, not item.clean)):
-        local, tag = substitute(naming.local, values), substitute(naming.build_tag, values)
-        wheel = next((path for path in left if _is_named(path, naming, local, tag)), None)
+    for naming in sorted(
+        plan.audit.namings, key=lambda item: (not item.name, not item.build_tag, not item.local, not item.clean)
+    ):
+        name, local, tag = (substitute(part, values) for part in (naming.name, naming.local, naming.build_tag))
+        wheel = next((path for path in left if _is_named(path, naming, name, local, tag)), None)
         if wheel:
             left.remove(wheel)
-        yield naming, local, tag, wheel
+        yield naming, (name, local, tag), wheel
 
 
-def _is_named(path: Path, naming: Naming, local: str, tag: str) -> bool:
-    _, version, build, _ = parse_wheel_filename(path.name)
+def _is_named(path: Path, naming: Naming, name: str, local: str, tag: str) -> bool:
+    project, version, build, _ = parse_wheel_filename(path.name)
+    if name and project != canonicalize_name(name):
+        return False
     if (naming.clean and version.local) or (local and version.local != Version(f"0+{local}").local):
         return False
     return not tag or build == _build(tag)
@@ -82,8 +87,9 @@ def _build(tag: str) -> BuildTag:
     return parse_wheel_filename(f"x-0-{tag}-py3-none-any.whl")[2]
 
 
-def _described(naming: Naming, local: str, tag: str) -> str:
+def _described(naming: Naming, name: str, local: str, tag: str) -> str:
     parts = (
+        name,
         "no local version" if naming.clean else "",
         f"local version +{local}" if local else "",
         f"build tag {tag}" if tag else "",
@@ -126,7 +132,7 @@ def _promise(
     audit = plan.audit
     served = (item.axes["python"] for item in (*plan.cells, *plan.cibuildwheel_cells) if item.built_by == cell.id)
     return ExpectedWheel(
-        name=audit.name or None,
+        name=substitute(naming.name, values) or audit.name or None,
         version=version,
         python=cell.axes["python"],
         pythons=tuple(dict.fromkeys(filter(None, (audit.abi3, *served)))) if cell.abi3 else (),

@@ -842,6 +842,21 @@ def test_a_label_is_removed(tmp_path: Path) -> None:
     assert (tmp_path / "demo-1.0.data/scripts/tool").exists()
 
 
+@pytest.mark.parametrize(
+    ("label", "version", "folder"),
+    [(None, "1.0+old", "1.0+old"), ("", "1.0", "1.0"), ("cu12-8", "1.0+cu12-8", "1.0+cu12_8")],
+)
+def test_a_name(tmp_path: Path, label: str | None, version: str, folder: str) -> None:
+    write_tree(tmp_path, "Name: demo\nVersion: 1.0+old\n", "1.0+old")
+    finish.relabel(str(tmp_path), label, "Demo-cu12")
+    info = tmp_path / f"demo_cu12-{folder}.dist-info"
+    assert (info / "METADATA").read_text() == f"Name: Demo-cu12\nVersion: {version}\n"
+    assert info.with_suffix(".data").is_dir()
+    (info / "METADATA").write_text("Version: 1.0\n")
+    with pytest.raises(SystemExit, match="METADATA has no Name"):
+        finish.relabel(str(tmp_path), None, "other")
+
+
 def test_a_version_that_has_no_label_stays(tmp_path: Path) -> None:
     write_tree(tmp_path, "Version: 1.0\n")
     finish.relabel(str(tmp_path), "")
@@ -919,11 +934,13 @@ def test_requirements_of_an_extra_are_added(tmp_path: Path, own: str, wanted: st
 def test_the_parts_of_a_naming() -> None:
     assert finish.naming("") == {}
     assert finish.naming("clean") == {"clean": ""}
+    assert finish.naming("name=a-b.c") == {"name": "a-b.c"}
     assert finish.naming("local=cu130torch2.11 build-tag=1x") == {"local": "cu130torch2.11", "build-tag": "1x"}
 
 
 @pytest.mark.parametrize(
-    "text", ["local=", "local=cu+1", "local=-a", "build-tag=x", "clean=1", "other=1", "local=a\u00e9"]
+    "text",
+    ["name=", "name=-a", "local=", "local=cu+1", "local=-a", "build-tag=x", "clean=1", "other=1", "local=a\u00e9"],
 )
 def test_what_no_wheel_can_be_named(text: str) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -74,6 +74,54 @@ def test_one_build_has_several_names(project: Path) -> None:
     assert (total["project"], total["size"], total["uploaded"]) == ("tiny", size, size // 3)
 
 
+SEVERAL = """\
+name = "tiny"
+[workspace]
+recipes = ["meta"]
+[matrix]
+python = ["3.11"]
+flavor = ["cu12", "cu13"]
+[builder]
+environment = { FLAVOR = "${FLAVOR}" }
+[wheel]
+naming = { name = "Tiny-${FLAVOR}" }
+[test]
+command = "python -c 'import tiny; assert tiny.answer() == 42'"
+"""
+
+META = """[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "tiny"
+version = "1.0"
+[project.optional-dependencies]
+cu12 = ["tiny-cu12==1.0"]
+cu13 = ["tiny-cu13==1.0"]
+[tool.setuptools]
+packages = []
+"""
+
+
+def test_a_distribution_for_each_value_and_one_that_selects(tmp_path: Path) -> None:
+    folder = extension(tmp_path / "tiny", SEVERAL, SOURCE)
+    (folder / "meta").mkdir()
+    (folder / "meta" / "pyproject.toml").write_text(META)
+    (folder / "meta" / "bakery.toml").write_text('name = "meta"\n[matrix]\npython = ["3.11"]\n')
+    done = bakery(folder, "full")
+    names = {wheel.name.split("-1.0-")[0]: metadata(wheel) for wheel in done.wheels}
+    assert {name: text["Name"] for name, text in names.items()} == {
+        "tiny": "tiny",
+        "tiny_cu12": "Tiny-cu12",
+        "tiny_cu13": "Tiny-cu13",
+    }
+    assert len(names["tiny"].get_all("Requires-Dist", [])) == 2
+    said = bakery(folder, "verify", "--tag", "v1.0", "dist").out
+    assert "3 wheels: complete and as planned" in said
+    next(wheel for wheel in done.wheels if wheel.name.startswith("tiny_cu13")).unlink()
+    assert "tiny cp311-flavorcu13: a wheel is missing: Tiny-cu13" in bakery(folder, "verify", "dist", code=8).err
+
+
 def test_derived_values_follow_a_value_that_only_the_raw_file_is_given(
     project: Path, engine_environment: Mapping[str, str], ca_bundle: Path | None
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, field_validator, model_validator
@@ -71,10 +72,13 @@ class Test(Model):
 
 _PYTHON = "PYTHON_VERSION"
 
+EXTRA = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+"""The normalised name of an extra."""
+
 _Extra = Annotated[
     Line,
     Matching(
-        "[a-z0-9]+(?:-[a-z0-9]+)*",
+        EXTRA,
         "the normalised name of an extra, such as 'cuda${CUDA_MAJOR}'",
         "use lower-case letters, digits and single hyphens",
         references=True,

@@ -46,6 +46,18 @@ _BuildTag = Annotated[
     Matching(BUILD_TAG, "a build tag that starts with a digit, such as '1cu128'", "put a digit first", references=True),
 ]
 
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?\Z")
+"""The name of a distribution, as the name specification defines it."""
+
+_Name = Annotated[
+    Line,
+    Matching(
+        NAME,
+        "the name of a distribution, such as 'my-kernels-cu${CUDA_MAJOR}'",
+        "use letters, digits, - and _",
+        references=True,
+    ),
+]
 
 VARIANT_LABEL = re.compile(r"[a-z0-9_.]{1,64}\Z")
 """A variant label, as PEP 825 defines it."""
@@ -76,6 +88,9 @@ class Repair(Model):
 class Naming(Model):
     """The name of the finished wheel. Parts that are not set stay as the project built them."""
 
+    name: _Name | None = Field(default=None, examples=["my-kernels-cu${CUDA_MAJOR}"])
+    """The name of the distribution, which users install. Modules keep their names, so only one of several distributions with the
+    same modules can be installed."""
     clean: StrictBool = False
     """Remove the local version label that the project sets."""
     local: _Local | None = Field(default=None, examples=["cu128"])

@@ -193,7 +193,7 @@ class _Reader:
         self._cache = cache_use(plan)
         self._facts = facts = plan.facts
         namings = plan.audit.namings
-        self._names = tuple(value for naming in namings for value in (naming.local, naming.build_tag))
+        self._names = tuple(value for naming in namings for value in (naming.name, naming.local, naming.build_tag))
         pairs = (*facts.environment, *facts.config_settings)
         values = (*(value for _, value in pairs), *facts.requirements, facts.framework_index, *self._names)
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}

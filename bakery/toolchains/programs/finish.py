@@ -4,7 +4,7 @@
 Usage: finish.py BUILT DIST [--again FOLDER] [--no-repair] [--plat P] [--exclude GLOB]... [--strip] [--require REQUIREMENT]...
                  [--name NAMING]... [--first FOLDER]
 
-A NAMING is a list of words: ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
+A NAMING is a list of words: ``name=NAME``, ``clean``, ``local=LABEL``, ``build-tag=TAG``; empty for the project's own name. Each
 makes one wheel in DIST; only their names differ. --first is a folder for a copy of the first wheel. The wheel is in the
 folder of --again, if that is not empty.
 """
@@ -28,6 +28,7 @@ import zipfile
 from typing import Callable, Iterator
 
 PARTS = {
+    "name": r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z",
     "clean": r"\Z",
     "local": r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\Z",
     "build-tag": r"[0-9][A-Za-z0-9_.]*\Z",
@@ -216,7 +217,7 @@ def only(folder: str, pattern: str) -> str:
 
 
 def naming(text: str) -> dict[str, str]:
-    """Return the parts of a naming: ``clean`` (without value), ``local``, ``build-tag``; exit if one is not valid."""
+    """Return the parts of a naming: ``name``, ``clean`` (without value), ``local``, ``build-tag``; exit if one is not valid."""
     parts = dict(word.partition("=")[::2] for word in text.split())
     for key, value in parts.items():
         if key not in PARTS or not re.match(PARTS[key], value):
@@ -284,19 +285,24 @@ def distribution(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
 
 
-def relabel(root: str, label: str) -> None:
-    """Set or remove the local version of an unpacked wheel; `wheel pack` updates the name and RECORD."""
+def relabel(root: str, label: str | None, title: str = "") -> None:
+    """Set or remove the local version of an unpacked wheel, unless it is None, and set its name, unless it is empty.
+
+    `wheel pack` updates the name of the file and RECORD.
+    """
     info = only(root, "*.dist-info")
     name, _, version = os.path.basename(info)[: -len(".dist-info")].partition("-")
-    public = version.split("+")[0]
+    new = version if label is None else version.split("+")[0] + ("+" + label if label else "")
     path, text = metadata(root)
-    line = "Version: " + public + ("+" + label if label else "")
-    text, count = re.subn(r"(?mi)^Version:[^\r\n]*", lambda _: line, text, count=1)
-    if not count:
-        sys.exit("finish: the wheel's METADATA has no Version")
+    for field, value in (("Name", title), ("Version", "" if label is None else new)):
+        text, count = (
+            re.subn("(?mi)^" + field + r":[^\r\n]*", field + ": " + value, text, count=1) if value else (text, 1)
+        )
+        if not count:
+            sys.exit("finish: the wheel's METADATA has no " + field)
     write(path, text)
-    describe(os.path.join(info, SBOM), name, line.partition(" ")[2])
-    renamed = name + "-" + public + ("+" + label.replace("-", "_") if label else "")
+    describe(os.path.join(info, SBOM), title or name, new)
+    renamed = (re.sub(r"[-_.]+", "_", title).lower() or name) + "-" + new.replace("-", "_")
     if renamed + ".dist-info" == os.path.basename(info):
         return
     os.rename(info, os.path.join(root, renamed + ".dist-info"))
@@ -327,8 +333,9 @@ def describe(path: str, name: str, version: str) -> None:
 def named(wheel: str, parts: dict[str, str], dist: str) -> str:
     """Put a wheel into ``dist`` under the name of a naming, and return its path; exit if the name exists."""
     with tempfile.TemporaryDirectory() as folder:
-        if "local" in parts or "clean" in parts:
-            wheel = edited(wheel, folder, lambda root: relabel(root, parts.get("local", "")))
+        if parts.keys() & {"name", "local", "clean"}:
+            label = parts.get("local", "" if "clean" in parts else None)
+            wheel = edited(wheel, folder, lambda root: relabel(root, label, parts.get("name", "")))
         scratch = os.path.join(folder, "named")
         os.mkdir(scratch)
         shutil.copyfile(wheel, os.path.join(scratch, os.path.basename(wheel)))

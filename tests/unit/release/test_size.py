@@ -196,3 +196,17 @@ def test_a_wheel_that_grew_since_the_release_before(tmp_path: Path, limit: str, 
     else:
         (line,) = verify([plan], [wheel], tmp_path / "memory", baseline=old).growth
     assert f"{grown:+.1f} % since {names[1]}" in line
+
+
+def test_verify_knows_a_distribution_for_each_value(tmp_path: Path) -> None:
+    text = 'source = "sdist:demo==1.0"\n[matrix]\nflavor = ["a", "b"]\n[wheel]\nnaming = { name = "Demo-${FLAVOR}" }\n'
+    plan = planned(tmp_path, text)
+    wheels = [write_wheel(tmp_path, TAG, filename=f"demo_{name}-1.0-{TAG}.whl") for name in "ab"]
+    with pytest.raises(AuditError) as caught:
+        verify([plan], wheels, tmp_path / "memory")
+    # The names of the files are as planned; what is in them is not.
+    assert {line.split(":")[1].strip() for line in caught.value.details} == {wheel.name for wheel in wheels}
+    with pytest.raises(AuditError) as caught:
+        verify([plan], [write_wheel(tmp_path, TAG), *wheels[1:]], tmp_path / "memory")
+    assert "demo cp311-flavora: a wheel is missing: Demo-a" in caught.value.details
+    assert f"demo-1.0-{TAG}.whl: in no plan" in "\n".join(caught.value.details)

@@ -136,6 +136,7 @@ def test_a_folder_for_each_cell_without_merge(tmp_path: Path) -> None:
         ("13.0.3", "12.8.1", "would get the results of cu129 and of cu128"),
         ('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "cuda"', "'cuda' would get the results of cu129 and of cu130"),
         ('merge = ["cuda"]', 'extra = "cuda${CUDA_MAJOR}"', "nothing is merged"),
+        ('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "cuda${CUDA_VERSION}"', "'cuda12.9.1' is no normalised name"),
         ('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "Cuda_${CUDA_MAJOR}"', "the normalised name of an extra"),
         (
             '["cuda"]\nenvironment',
