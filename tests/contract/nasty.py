@@ -44,13 +44,10 @@ upper = st.from_regex(re.compile(r"X_[A-Z0-9_]{0,6}", re.ASCII), fullmatch=True)
 _versions = st.sampled_from(["3.9", "3.11", "3.13", "3.14"])
 _requirements = st.sampled_from(
     [
-        "cmake>=3.26",
-        "a[b,c]==${ALPHA}",
-        "x; python_version < '3.12'",
-        'y~=1.0; os_name == "posix"',
+        "cmake>=3.26", "a[b,c]==${ALPHA}", "x; python_version < '3.12'", 'y~=1.0; os_name == "posix"',
         "z===1.0+l${BETA_2}",
     ]
-)
+)  # fmt: skip
 _axis_values = st.lists(some_lines.filter(lambda text: len(text) < 30), min_size=1, max_size=3, unique_by=str.lower)
 
 

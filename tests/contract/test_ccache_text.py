@@ -68,11 +68,7 @@ def test_options_of_builds_are_understood(words: str) -> None:
             "--config=x",
         ),
         *(
-            "-fsanitize-ignorelist=x",
-            "-fsanitize-blacklist=x",
-            "-fmodules",
-            "-fmodules-ts",
-            "-fmodule-file=x",
+            "-fsanitize-ignorelist=x", "-fsanitize-blacklist=x", "-fmodules", "-fmodules-ts", "-fmodule-file=x",
             "-Wa,-Ix",
         ),
         *("-Wa,@x", "-Wp,-MD,x", "-save-temps", "-fdump-tree-all", "-fsave-optimization-record", "-gsplit-dwarf"),
@@ -82,11 +78,7 @@ def test_options_of_builds_are_understood(words: str) -> None:
             "a.s",
         ),
         *(
-            "-xassembler",
-            "@x",
-            "-fthinlto-index=x",
-            "-fembed-offload-object=x",
-            "-fcallgraph-info",
+            "-xassembler", "@x", "-fthinlto-index=x", "-fembed-offload-object=x", "-fcallgraph-info",
             "-fworking-directory",
         ),
     ],
@@ -121,26 +113,16 @@ def test_options_of_nvcc(words: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        '__asm__(".incbin \\"x\\"");',
-        '__asm__(".incbin\\t\\"x\\"");',
-        '__asm__(".INCBIN \\"x\\"");',
-        'asm volatile(".in" "clude \\"x\\"" ::: "memory");',
-        '__asm__(".inc"\n# 1 "b.h" 1\n"bin \\"x\\"");',
-        '__asm("\\x2eincbin \\"x\\"");',
-        'asm(R"(.incbin "x")");',
+        '__asm__(".incbin \\"x\\"");', '__asm__(".incbin\\t\\"x\\"");', '__asm__(".INCBIN \\"x\\"");',
+        'asm volatile(".in" "clude \\"x\\"" ::: "memory");', '__asm__(".inc"\n# 1 "b.h" 1\n"bin \\"x\\"");',
+        '__asm("\\x2eincbin \\"x\\"");', 'asm(R"(.incbin "x")");',
         'asm(".macro m a, b\\n.\\\\a\\\\b \\"x\\"\\n.endm\\nm inc, bin");',
-        'asm(".irp x, incbin\\n.\\\\x \\"y\\"\\n.endr");',
-        'asm(".%c0 \\"x\\"" :: "i"(f));',
-        'asm(".{inc|x}bin");',
-        "asm { nop }",
-        "asm(TEXT);",
-        '__attribute__((section("a\\n.incbin \\"x\\"\\n#"))) int x;',
-        '[[gnu::section("a;" ".include \\"x\\"")]] int x;',
-        '#embed "x"\n',
-        '#pragma GCC pch_preprocess "x"\n',
+        'asm(".irp x, incbin\\n.\\\\x \\"y\\"\\n.endr");', 'asm(".%c0 \\"x\\"" :: "i"(f));', 'asm(".{inc|x}bin");',
+        "asm { nop }", "asm(TEXT);", '__attribute__((section("a\\n.incbin \\"x\\"\\n#"))) int x;',
+        '[[gnu::section("a;" ".include \\"x\\"")]] int x;', '#embed "x"\n', '#pragma GCC pch_preprocess "x"\n',
         "#pragma clang module import x\n",
     ],
-)
+)  # fmt: skip
 def test_text_that_lets_another_program_read(source: str) -> None:
     with pytest.raises(NotUnderstoodError):
         scan(ccache_text.split(source.encode())[0])

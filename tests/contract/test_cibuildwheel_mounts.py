@@ -14,13 +14,10 @@ from bakery.runs.secrets.mask import Mask
 @pytest.mark.parametrize(
     "engine",
     [
-        None,
-        "docker",
-        "docker; disable_host_mount: false",
-        "docker; disable-host-mount: false",
+        None, "docker", "docker; disable_host_mount: false", "docker; disable-host-mount: false",
         "docker; create-args: --label=mine; disable_host_mount: 0",
     ],
-)
+)  # fmt: skip
 def test_no_container_has_the_machine_s_files(tmp_path: Path, engine: str | None) -> None:
     calls, project = write_docker(tmp_path), tmp_path / "my project"
     project.mkdir()

@@ -122,12 +122,8 @@ def version_script_changes(project: Project) -> None:
 
 
 CHANGES: tuple[Callable[[Project], None], ...] = (
-    object_changes,
-    archive_changes,
-    archive_is_found_earlier,
-    archive_of_script_changes,
-    version_script_changes,
-)
+    object_changes, archive_changes, archive_is_found_earlier, archive_of_script_changes, version_script_changes,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -242,11 +238,8 @@ def test_old_results_are_not_carried(tmp_path: Path) -> None:
             "-Wl,--dynamic-list=x",
         ),
         *(
-            "-Wl,--retain-symbols-file=x",
-            "-Wl,-Map=x",
-            "-Wl,--section-ordering-file=x",
-            "-Wl,--plugin-opt=save-temps",
-            "-Bx",
+            "-Wl,--retain-symbols-file=x", "-Wl,-Map=x", "-Wl,--section-ordering-file=x",
+            "-Wl,--plugin-opt=save-temps", "-Bx",
         ),
         *(
             "-Wl,--symbol-ordering-file,x", "-specs=x", "-fprofile-use", "-march=native", "-Xlinker", "-T", "@x",

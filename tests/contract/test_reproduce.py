@@ -151,23 +151,13 @@ def refusal(project: Path, then: Provenance, again: RebuildOptions | None = None
     "setting",
     [
         "wheel-cp311.contexts.demo-wheel=git://host/evil.git#main",
-        "wheel-cp311.cache-to=type=registry,ref=host/stolen",
-        "*.cache-from=type=registry,ref=host/evil",
-        "CACHE=registry",
-        "CACHE_REF=host/stolen",
-        "wheel-cp311.args.BUILDKIT_SYNTAX=host/evil",
-        "*.args.SOURCE_DATE_EPOCH=1",
-        "test-cp311.args.SOURCE_DATE_EPOCH=1",
-        "*.platform=linux/arm64",
-        "wheel-cp311.labels.a=b",
-        "wheel-cp311.tags=host/evil",
-        "wheel-cp311.extra-hosts.index=10.0.0.1",
-        "wheel-cp311.no-cache=false",
-        "UNDECLARED=1",
-        "SOURCE_DATE_EPOCH",
-        "",
+        "wheel-cp311.cache-to=type=registry,ref=host/stolen", "*.cache-from=type=registry,ref=host/evil",
+        "CACHE=registry", "CACHE_REF=host/stolen", "wheel-cp311.args.BUILDKIT_SYNTAX=host/evil",
+        "*.args.SOURCE_DATE_EPOCH=1", "test-cp311.args.SOURCE_DATE_EPOCH=1", "*.platform=linux/arm64",
+        "wheel-cp311.labels.a=b", "wheel-cp311.tags=host/evil", "wheel-cp311.extra-hosts.index=10.0.0.1",
+        "wheel-cp311.no-cache=false", "UNDECLARED=1", "SOURCE_DATE_EPOCH", "",
     ],
-)
+)  # fmt: skip
 def test_settings_that_are_no_variable_of_the_recipe(project: Path, setting: str, here: bool) -> None:
     then = rewritten(project, lambda told: told["externalParameters"]["settings"].append(setting))
     if setting == "SOURCE_DATE_EPOCH":

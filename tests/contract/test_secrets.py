@@ -268,19 +268,12 @@ def test_all_that_is_missing_is_told_at_once_and_no_value_is(tmp_path: Path) -> 
         pass
     said = [line.partition(": ")[2] for line in caught.value.details]
     assert said == [
-        "the variable is not set",
-        "the variable is empty",
-        "cannot be read: No such file or directory",
-        "the file is empty",
-        "more than 500 kB, which is the limit of BuildKit",
-        "cannot be read: Is a directory",
-        "not a regular file",
-        "it contains a NUL byte, which no environment variable can have",
-        "cannot be run: No such file or directory",
-        "it ended with exit code 3; run it by hand to see why",
-        "it printed nothing",
-        "more than 500 kB, which is the limit of BuildKit",
-    ]
+        "the variable is not set", "the variable is empty", "cannot be read: No such file or directory",
+        "the file is empty", "more than 500 kB, which is the limit of BuildKit", "cannot be read: Is a directory",
+        "not a regular file", "it contains a NUL byte, which no environment variable can have",
+        "cannot be run: No such file or directory", "it ended with exit code 3; run it by hand to see why",
+        "it printed nothing", "more than 500 kB, which is the limit of BuildKit",
+    ]  # fmt: skip
 
 
 def test_a_command_has_a_time_limit_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

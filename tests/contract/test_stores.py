@@ -43,23 +43,15 @@ NOW = datetime(2026, 11, 23, 15, tzinfo=UTC)
     ("method", "host", "path", "body", "token", "signature"),
     [
         (
-            "GET",
-            "objects.s3.eu-west-1.amazonaws.com",
-            "/a/b%20c",
-            b"",
-            "",
+            "GET", "objects.s3.eu-west-1.amazonaws.com", "/a/b%20c", b"", "",
             "c85c7fd0851618ffa150e981054270f4873b15b856c0ab877d76db94cad6e334",
         ),
         (
-            "PUT",
-            "127.0.0.1:9000",
-            "/objects/a_b",
-            b"data",
-            "token",
+            "PUT", "127.0.0.1:9000", "/objects/a_b", b"data", "token",
             "91d47fc752a072fe3300c472c16b268c91645551534bda14d16400377357c7a4",
         ),
     ],
-)
+)  # fmt: skip
 def test_signatures_are_those_of_botocore(
     method: str, host: str, path: str, body: bytes, token: str, signature: str
 ) -> None:

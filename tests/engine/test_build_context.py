@@ -139,18 +139,11 @@ IGNORES = (
     ),
     *("*\n!docs", "*\n!docs/b", "*\n!**/c", "docs\n!docs/a", "docs\n!docs/b\ndocs/b/c", "**\n!**/*.md", "!docs\ndocs"),
     *(
-        "docs/a\n!docs",
-        "!docs\ndocs/a\n!docs",
-        "*\n!*.md\n*.md",
-        "docs/b\n!docs\n!docs/b/c",
-        "*\n!x**y",
+        "docs/a\n!docs", "!docs\ndocs/a\n!docs", "*\n!*.md\n*.md", "docs/b\n!docs\n!docs/b/c", "*\n!x**y",
         "**\n!foo\nfoo",
     ),
     *(
-        "data/*\n!data/small.bin",
-        "data/\n!data/s*",
-        "*\n!deep/1/2\ndeep/1/2/3",
-        "**/*\n!**/foo",
+        "data/*\n!data/small.bin", "data/\n!data/s*", "*\n!deep/1/2\ndeep/1/2/3", "**/*\n!**/foo",
         "dir\n!dir/bar\n!**/.env",
     ),
 )  # fmt: skip

@@ -94,16 +94,12 @@ def project(tmp_path_factory: pytest.TempPathFactory, tiny_rootfs: Path) -> Path
     [
         ("bake", "-f", "bake/nasty.hcl", "wheel"),
         (
-            "build",
-            "-f",
-            "dockerfiles/nasty.Dockerfile",
-            "--target=nasty-wheel",
-            "--output=type=local,dest=out/cp311",
-            ".",
+            "build", "-f", "dockerfiles/nasty.Dockerfile", "--target=nasty-wheel",
+            "--output=type=local,dest=out/cp311", ".",
         ),
     ],
     ids=["bake", "build"],
-)
+)  # fmt: skip
 def test_every_byte_arrives(project: Path, engine_environment: Mapping[str, str], words: tuple[str, ...]) -> None:
     shutil.rmtree(project / "out", ignore_errors=True)
     done = subprocess.run(

@@ -149,12 +149,8 @@ def _guided(reader: Reader, name: str, target: Target, corpus: Path, seed: int, 
         return target.mutate(random.Random(number), data)[:size]
 
     options = [
-        f"-seed={seed}",
-        f"-max_total_time={seconds}",
-        "-timeout=100000",
-        "-rss_limit_mb=0",
-        "-malloc_limit_mb=0",
-    ]
+        f"-seed={seed}", f"-max_total_time={seconds}", "-timeout=100000", "-rss_limit_mb=0", "-malloc_limit_mb=0",
+    ]  # fmt: skip
     options += ["-verbosity=0", "-max_len=1048576", "-len_control=0", str(corpus)]
     atheris.Setup(["fuzz", *options], lambda data: reader.read(name, target, data), custom_mutator=mutate)
     atheris.Fuzz()

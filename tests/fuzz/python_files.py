@@ -251,10 +251,7 @@ _SETTINGS = (
 )
 _COMMANDS = (
     *(
-        "pip install cython",
-        "apt-get install gcc",
-        "dnf install -y zlib-devel",
-        "sh tools/before.sh",
+        "pip install cython", "apt-get install gcc", "dnf install -y zlib-devel", "sh tools/before.sh",
         "auditwheel repair",
     ),
     *("auditwheel -v repair --exclude a.so --plat auto", "/auditwheel -", "-/auditwheel ", "{project}/tests", "A=1"),

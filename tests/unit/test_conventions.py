@@ -16,13 +16,9 @@ from bakery.recipe.models import Recipe
 from bakery.recipe.models.base import Model
 
 CONSOLE = (
-    "runs/display.py",
-    "wheel_audit/command.py",
-    "wheel_audit/terminal.py",
-    "wheel_audit/tables.py",
-    "wheel_audit/report.py",
-    "bakery_iree/report",
-)
+    "runs/display.py", "wheel_audit/command.py", "wheel_audit/terminal.py", "wheel_audit/tables.py",
+    "wheel_audit/report.py", "bakery_iree/report",
+)  # fmt: skip
 """Modules outside of the command that make tables and live displays with rich."""
 
 ENVIRONMENT = {

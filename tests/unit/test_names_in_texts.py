@@ -11,13 +11,10 @@ PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 MODULES = [*ROOT.glob("bakery/**/*.py"), *ROOT.glob("packages/*/*/**/*.py")]
 
 TO_CREATE = {
-    "bakery/toolchains/bases/ubuntu.py",
-    "bakery/toolchains/toolkits/wheels14.py",
-    "bakery/resolve/rules/groups/ccache.py",
-    "packages/wheel-audit/wheel_audit/checks/editable.py",
-    "tests/golden/recipes/ubuntu.toml",
-    "tests/golden/recipes/wheels14.toml",
-}
+    "bakery/toolchains/bases/ubuntu.py", "bakery/toolchains/toolkits/wheels14.py",
+    "bakery/resolve/rules/groups/ccache.py", "packages/wheel-audit/wheel_audit/checks/editable.py",
+    "tests/golden/recipes/ubuntu.toml", "tests/golden/recipes/wheels14.toml",
+}  # fmt: skip
 """Files that the examples of CONTRIBUTING.md create."""
 
 _PATH = re.compile(r"`{1,2}((?:bakery|tests|bench|docs|examples|schema)/[\w./*{},-]+)(?:::[^`]*)?`{1,2}")

@@ -64,13 +64,10 @@ def test_version_and_tags(tmp_path: Path) -> None:
     by_pip = write_wheel(tmp_path, LINUX)
     pure = write_wheel(tmp_path, "py3-none-any", filename="demo-0-1-py3-none-any.whl")
     assert differences(read(by_pip), read(pure)) == [
-        "version: 1.0 is 0",
-        "build tag:  is 1",
-        "Python and ABI: cp311-cp311 is py3-none",
-        "platform: linux_x86_64 is any",
-        "WHEEL, Root-Is-Purelib: false is true",
+        "version: 1.0 is 0", "build tag:  is 1", "Python and ABI: cp311-cp311 is py3-none",
+        "platform: linux_x86_64 is any", "WHEEL, Root-Is-Purelib: false is true",
         "WHEEL, Tag: cp311-cp311-linux is py3-none-any",
-    ]
+    ]  # fmt: skip
 
 
 def test_the_version_in_a_folder_name_is_one_difference(tmp_path: Path) -> None:

@@ -90,13 +90,10 @@ def odd_names_of_references(s: Scene) -> None:
     lines = "".join(
         f"{head} refs/{name}\n"
         for name in (
-            "tags/v1$(touch${IFS}pwned)",
-            "tags/--output=pwned",
-            "heads/../../../pwned",
-            "tags/v2\x1b]0;pwned\x07",
+            "tags/v1$(touch${IFS}pwned)", "tags/--output=pwned", "heads/../../../pwned", "tags/v2\x1b]0;pwned\x07",
             "tags/::x::pwned",
         )
-    )
+    )  # fmt: skip
     s.write(".git/packed-refs", f"# pack-refs with: peeled fully-peeled sorted\n{lines}")
 
 

@@ -68,13 +68,8 @@ VALID = [recipe_page.EXAMPLE, SHORT_FORMS, LONG_FORMS, '[workspace]\nrecipes = [
 # What a schema can see: keys, types and choices; not what two keys say of each other.
 REFUSED = [name for glob in ("key-[!p]*", "type-[!idnt]*") for name in fnmatch.filter(BAD, glob)]
 REFUSED += [
-    "type-imports-text",
-    "value-frontend",
-    "value-cache-mode",
-    "value-python-tag",
-    "value-axis-name",
-    "value-import",
-]
+    "type-imports-text", "value-frontend", "value-cache-mode", "value-python-tag", "value-axis-name", "value-import",
+]  # fmt: skip
 
 
 @cache

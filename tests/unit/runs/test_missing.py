@@ -178,13 +178,10 @@ def test_every_message_is_tested() -> None:
     [
         "-- Could NOT find OpenMP (missing: OpenMP_C_FOUND)",
         "Run-time dependency fftw3 found: NO (tried pkg-config and cmake)",
-        "FileNotFoundError: [Errno 2] No such file or directory: 'README.md'",
-        "checking for zlib.h... not found",
-        "ModuleNotFoundError: No module named 'demo._core'",
-        "    CUDA::cudart",
-        "  CUDA::cublas_static",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'README.md'", "checking for zlib.h... not found",
+        "ModuleNotFoundError: No module named 'demo._core'", "    CUDA::cudart", "  CUDA::cublas_static",
     ],
-)
+)  # fmt: skip
 def test_what_stops_no_build(line: str) -> None:
     assert hint([line], COMPILE, APT) == ""
 

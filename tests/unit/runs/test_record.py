@@ -136,13 +136,9 @@ def test_what_was_set_gives_the_same_plan_again(tmp_path: Path) -> None:
     (cell,) = made.cells
     again = settings(made, cell)
     assert again == (
-        "*.platform=linux/arm64",
-        "COLOR=red",
-        "LEVEL=4",
-        "PYTHON_VERSION=3.13",
-        "SOURCE_DATE_EPOCH=315532800",
+        "*.platform=linux/arm64", "COLOR=red", "LEVEL=4", "PYTHON_VERSION=3.13", "SOURCE_DATE_EPOCH=315532800",
         f"wheel-{cell.id}.args.LEVEL=9",
-    )
+    )  # fmt: skip
     other = plan(tmp_path, *again)
     assert (other.cells, other.variables, other.stages) == (made.cells, made.variables, made.stages)
 

@@ -93,12 +93,9 @@ def test_cells_that_fail_alike_are_named_once(is_shared: bool) -> None:
     assert isinstance(error, BakeryError)
     assert (error.exit_code, error.message) == (11, "2 of 3 cells failed")
     assert error.details == (
-        "a, b: compile failed: exit code: 1",
-        "    tail",
-        "    → a hint",
-        "    → the whole log: /p/log",
+        "a, b: compile failed: exit code: 1", "    tail", "    → a hint", "    → the whole log: /p/log",
         "    → a shell before that step: wheel-bakery shell a --at compile",
-    )
+    )  # fmt: skip
     assert "--failed" in error.hint
     assert "/p/.bakery/runs/1/logs" in error.hint
 

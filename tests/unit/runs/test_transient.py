@@ -75,13 +75,10 @@ PERMANENT = [
 ]
 
 OWN = [
-    "[compile 3/5] RUN with-ccache python -m build",
-    "[backend-requires 1/1] RUN python requires.py",
-    "[native 1/1] RUN cmake -S . -B /build",
-    "[repair 1/1] RUN finish.py",
-    "[linux/amd64 compile 1/1] RUN python -m build",
-    "[my-kernels-test 2/4] RUN python -m pytest",
-]
+    "[compile 3/5] RUN with-ccache python -m build", "[backend-requires 1/1] RUN python requires.py",
+    "[native 1/1] RUN cmake -S . -B /build", "[repair 1/1] RUN finish.py",
+    "[linux/amd64 compile 1/1] RUN python -m build", "[my-kernels-test 2/4] RUN python -m pytest",
+]  # fmt: skip
 
 
 def failed(step: str, *printed: str, code: str = "1") -> Failure:

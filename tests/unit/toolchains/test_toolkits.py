@@ -292,12 +292,8 @@ def test_images_are_renamed(given: str, expected: str):
 
 def test_packing_uses_the_compression_that_all_drivers_know():
     assert fatbinary.rewrite(["-64", "--create", "a.fatbin", "--image=profile=sm_80,file=a"]) == [
-        "--compress-mode=speed",
-        "-64",
-        "--create",
-        "a.fatbin",
-        "--image3=kind=elf,sm=80,file=a",
-    ]
+        "--compress-mode=speed", "-64", "--create", "a.fatbin", "--image3=kind=elf,sm=80,file=a",
+    ]  # fmt: skip
     assert fatbinary.rewrite(["--version"]) == ["--version"]
 
 

@@ -119,11 +119,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
                 *ARCHS,
                 needed=[*RUNTIME, "libcublas.so.12", "libcufile.so.0", "libcurand.so.10"],
                 wanted=[
-                    "cudaLaunchKernel",
-                    "cublasCreate_v2",
-                    "cuFileRead",
-                    "curandCreateGenerator",
-                    "PyModule_Create2",
+                    "cudaLaunchKernel", "cublasCreate_v2", "cuFileRead", "curandCreateGenerator", "PyModule_Create2",
                 ],
             )
         ),
@@ -140,7 +136,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
         ),
         ExpectedWheel(),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOOD)
