@@ -223,7 +223,7 @@ def _test(draft: Draft, project: Project, device: Device) -> None:
 def _libraries(draft: Draft, project: Project, device: Device) -> None:
     """Require the libraries of CUDA that are not bundled: in the wheel, if neither a framework nor the project does."""
     major = int(device.cuda[0].partition(".")[0])
-    components = dict(device.components)
+    components = device.libraries
     brought = frameworks()[device.framework].brings if device.framework else ()
     rows = [row for row in facts.components() if major in row.majors and row.name in components]
     rows = [row for row in rows if row.name not in brought]

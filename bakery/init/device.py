@@ -19,6 +19,9 @@ LONGEST_SPECIFIER = 500
 """Characters of a version specifier that is read."""
 
 _MOST_SPECIFIERS = 100
+HEADERS_ONLY = ("profiler", "nvtx")
+"""Components that a build needs, and no wheel."""
+
 _UNKNOWN = "WRONG: the project requires {}, and Bakery knows no such release: write one"
 _LIBRARIES = ("cuda", "cudart", "cudart_static", "cublas", "cudnn", "cufft", "curand", "cusolver", "cusparse", "nvrtc")
 
@@ -51,6 +54,11 @@ class Device:
     cuda_reason: str = ""
     cuda_place: Place | None = None
     components: tuple[tuple[str, Place], ...] = ()
+
+    @property
+    def libraries(self) -> list[str]:
+        """The components that a wheel needs, too."""
+        return [name for name, _ in self.components if name not in HEADERS_ONLY]
 
 
 def find_device(project: Project, choose: Choose) -> Device:
