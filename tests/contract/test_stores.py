@@ -264,7 +264,7 @@ def test_no_server_holds_a_build(scheme: str, name: str) -> None:
 def remote(tmp_path: Path, store: Store) -> tuple[RemoteCache, Target]:
     environment = {"BAKERY_CACHE_KEY": "key"}
     plan = SimpleNamespace(recipe="demo", cells=[SimpleNamespace(id="cp311", platform="linux/amd64")])
-    session = cast("BakeSession", SimpleNamespace(environment=environment, root=tmp_path, plan=plan))
+    session = cast("BakeSession", SimpleNamespace(environment=environment, root=tmp_path, plan=plan, scope="demo"))
     target = cast("Target", SimpleNamespace(cell=plan.cells[0], name="cache"))
     return RemoteCache(session, cast("Pins", None), (target,), tmp_path, store, print), target
 

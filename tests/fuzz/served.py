@@ -230,7 +230,9 @@ def read_store(folder: Path, data: bytes) -> str:
     assert not isinstance(place, Path)
     store = open_store(place, Credentials("", ""), "")
     plan = SimpleNamespace(recipe="demo", cells=[SimpleNamespace(id="cp311", platform="linux/amd64")])
-    session = cast("BakeSession", SimpleNamespace(environment={"BAKERY_CACHE_KEY": "key"}, root=folder, plan=plan))
+    session = cast(
+        "BakeSession", SimpleNamespace(environment={"BAKERY_CACHE_KEY": "key"}, root=folder, plan=plan, scope="demo")
+    )
     target = cast("Target", SimpleNamespace(cell=plan.cells[0], name="cache"))
     remote, whole, taken = RemoteCache(session, cast("Pins", None), (target,), folder, store, print), Deadline(60), {}
     outcome = "nothing"
