@@ -30,8 +30,6 @@ from bakery.toolchains.components import bounds
 _OF_BUILDER = ("toolkit", "components", "cuda-repository", "cuda-repository-key", "job-memory", "jobs")
 """The keys of ``[builder]`` that the native step alone uses where there is one."""
 
-_Path = tuple[str | int, ...]
-
 
 def merged_builds(settings: Settings, drafts: Sequence[CellDraft], recipes: Mapping[str, Recipe]) -> tuple[Merged, ...]:
     """Return the builds of the native step of a recipe with ``native.merge``; none for another recipe.

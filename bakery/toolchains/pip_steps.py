@@ -110,7 +110,7 @@ def resolve(  # noqa: PLR0913
         direct: distributions that may come from a URL.
         of_base: distributions that are not resolved where the base has their program.
         beside: the place whose packages are there already; wheels of the others are downloaded.
-        layer: patterns of the distributions that `layer_stage` installs.
+        layer: patterns of the distributions that are also listed as those of the framework, for a layer of their own.
     """
     own_options = (*allowing(direct), *((literal(f"--of-base={','.join(of_base)}"),) if of_base else ()))
     own_options += (literal(f"--beside={beside}"),) if beside else ()
