@@ -34,11 +34,11 @@ def decide(project: Project, choose: Choose) -> Draft:
         draft.set("source", {"path": ".", "subdirectory": project.folder}, project.above)
     elif project.folder != ".":
         draft.set("source", project.folder, "the folder of the project")
-    carried, bake = project.cibuildwheel, project.bake_file
+    carried = project.cibuildwheel
     if carried and carried.platforms:
         draft.set("platforms", list(carried.platforms), f"{carried.place}: archs")
-    elif bake and bake.platforms:
-        draft.set("platforms", list(bake.platforms[0]), str(bake.platforms[1]))
+    elif project.platforms:
+        draft.set("platforms", list(project.platforms[0]), str(project.platforms[1]))
     _pythons(draft, project, device)
     set_builder(draft, project, device)
     set_wheel(draft, project, device)
@@ -185,14 +185,14 @@ def _narrowed(
     draft: Draft, project: Project, device: Device, supported: list[str], reasons: list[str]
 ) -> tuple[list[str], list[str]]:
     """Return the Pythons that other settings of the project select, too."""
-    carried, bake, classifiers = project.cibuildwheel, project.bake_file, project.metadata.classifiers
+    carried, classifiers = project.cibuildwheel, project.metadata.classifiers
     if carried and (carried.build or carried.skip):
         if selected := [python for python in supported if carried.selects(python)]:
             return selected, [*reasons, f"build and skip ({carried.place})"]
         what = f"tool.cibuildwheel.build and skip ({carried.place})"
         draft.rest.append(Rest(what, "the base has none of these Pythons"))
-    elif bake and "python" in bake.axes:
-        values, place = bake.axes["python"]
+    elif "python" in project.axes:
+        values, place = project.axes["python"]
         if missing := [python for python in values if python not in supported]:
             what = f"Python {', '.join(missing)} ({place})"
             draft.rest.append(Rest(what, "not in the base, or not supported by the project"))
@@ -238,6 +238,11 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
         draft.set(path, libraries, "the libraries that are not bundled")
     if not is_required:
         return
+    if major > 12 and project.metadata.backend.text == "setuptools" and not project.cmake.file:
+        # From a module in the folder of its package; setuptools gives the flags to the linker as they are.
+        rpath = {"LDFLAGS": "-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"}
+        draft.extend("builder.environment", rpath, "the loader finds the libraries of wheel.requires")
+        return
     folder = "cu13/lib" if major > 12 else "NAME/lib"
     draft.notes.append(
         f"wheel.requires brings the libraries of {', '.join(components)}, and the loader does not search there: the package "
@@ -264,9 +269,9 @@ def _own_tests(draft: Draft, project: Project, device: Device) -> None:
 
 
 def _carry(draft: Draft, project: Project) -> None:
-    """Add what cibuildwheel's settings and the bake file have, and list the rest."""
-    carried, bake = project.cibuildwheel, project.bake_file
-    draft.rest += [*(carried.rest if carried else ()), *(bake.rest if bake else ())]
+    """Add what cibuildwheel's settings have, and list the rest: of them, of the bake file, and of a workflow."""
+    carried = project.cibuildwheel
+    draft.rest += [item for other in (carried, project.bake_file, project.workflow) if other for item in other.rest]
     for key, (value, place) in carried.values.items() if carried else ():
         is_test = key.startswith("test.")
         if isinstance(value, list) or (isinstance(value, dict) and key != "wheel.repair"):

@@ -14,7 +14,11 @@ from bakery.resolve.rules.device import torch_list
 from bakery.toolchains import facts
 
 _PACKAGES = "builder.system-packages"
-_LIBRARY = {"nvml": "libnvidia-ml.so.*"}
+_LIBRARY = {
+    "cusparselt": "libcusparseLt.so.*",
+    "nvjitlink": "libnvJitLink.so.*",
+    "nvml": "libnvidia-ml.so.*",
+}
 """Component of CUDA → its library, if that has another name."""
 
 _UNSTABLE = ("torch/extension.h", "torch/all.h", "torch/torch.h", "torch/library.h", "ATen/", "c10/")
@@ -133,7 +137,7 @@ def _network(draft: Draft, project: Project) -> None:
 
 def _architectures(draft: Draft, project: Project, device: Device) -> None:
     """Set the GPUs to compile for."""
-    carried = project.bake_file.axes.get("archs") if project.bake_file else None
+    carried = project.axes.get("archs")
     setup, settings = project.metadata.setup, project.cibuildwheel.values if project.cibuildwheel else {}
     force = next((name for name in setup.strings if name.startswith("FORCE_CUDA")), "")
     if any(key.endswith(ARCH_LISTS) for value, _ in settings.values() if isinstance(value, dict) for key in value):
@@ -215,7 +219,7 @@ def set_wheel(draft: Draft, project: Project, device: Device) -> None:
         excluded += [
             "libcudart.so.*",
             "libcuda.so.*",
-            *(_LIBRARY.get(name, f"lib{name}*.so.*") for name, _ in device.components),
+            *(_LIBRARY.get(name, f"lib{name}*.so.*") for name in device.libraries),
         ]
     carried = project.cibuildwheel.values.get("wheel.repair") if project.cibuildwheel else None
     repair = dict(carried[0]) if carried and isinstance(carried[0], dict) else {}

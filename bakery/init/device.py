@@ -19,8 +19,8 @@ LONGEST_SPECIFIER = 500
 """Characters of a version specifier that is read."""
 
 _MOST_SPECIFIERS = 100
-HEADERS_ONLY = ("profiler", "nvtx")
-"""Components that a build needs, and no wheel."""
+HEADERS_ONLY = ("profiler", "nvptxcompiler", "nvtx")
+"""Components that a build needs, and no wheel: headers, and a static library."""
 
 _UNKNOWN = "WRONG: the project requires {}, and Bakery knows no such release: write one"
 _LIBRARIES = ("cuda", "cudart", "cudart_static", "cublas", "cudnn", "cufft", "curand", "cusolver", "cusparse", "nvrtc")
@@ -75,7 +75,7 @@ def find_device(project: Project, choose: Choose) -> Device:
         )
         framework = choose(question, tuple(places))
     releases, reason, pythons, cuda_minor = _releases(project, framework, needs_cuda=cuda_place is not None)
-    carried = project.bake_file.axes.get("cuda") if project.bake_file else None
+    carried = project.axes.get("cuda")
     known = TABLES["cuda-releases"]
     cuda = tuple(release if release.count(".") == 2 else f"{release}.0" for release in carried[0]) if carried else ()
     return Device(
@@ -145,7 +145,7 @@ def _releases(
     project: Project, framework: str, *, needs_cuda: bool
 ) -> tuple[tuple[str, ...], str, tuple[str, ...], str]:
     """Return the releases of a framework, where they are from, their Pythons, and the CUDA they are built for."""
-    carried = project.bake_file.axes.get(framework) if project.bake_file else None
+    carried = project.axes.get(framework)
     if carried:
         row = facts.torch_release(carried[0][0]) if framework == "torch" else None
         return carried[0], str(carried[1]), row.pythons if row else (), row.cuda if row else ""

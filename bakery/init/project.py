@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bakery.init.read_cibuildwheel import Cibuildwheel, image_of, read_cibuildwh
 from bakery.init.read_native import Cargo, NativeBuild, Sources, read_cargo, read_cmake, read_meson, read_sources
 from bakery.init.read_python import Metadata, is_project, read_metadata
 from bakery.init.read_tests import Tests, read_tests
+from bakery.init.read_workflows import Workflow, read_workflows
 from bakery.init.tree import Tree
 from bakery.resolve.rules import project as rules
 from bakery.resolve.rules.build_files import read_build_files
@@ -63,7 +65,20 @@ class Project:
     cibuildwheel: Cibuildwheel | None
     tests: Tests | None
     bake_file: BakeFile | None
+    workflow: Workflow | None
     notes: tuple[str, ...]
+
+    @property
+    def axes(self) -> Mapping[str, tuple[tuple[str, ...], Place]]:
+        """The values that a bake file has for ``python``, ``torch``, ``cuda``, ..., else those of a workflow's matrix."""
+        found = (carried.axes for carried in (self.bake_file, self.workflow) if carried)
+        return next((axes for axes in found if axes), {})
+
+    @property
+    def platforms(self) -> tuple[tuple[str, ...], Place] | None:
+        """The platforms of a bake file, else of a workflow's matrix."""
+        found = (carried.platforms for carried in (self.bake_file, self.workflow) if carried)
+        return next((platforms for platforms in found if platforms), None)
 
     @property
     def is_compiled_later(self) -> bool:
@@ -104,11 +119,11 @@ def candidates(tree: Tree) -> tuple[str, ...]:
 
 
 def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, refused: str = "") -> Project:
-    """Read the project in a folder of the tree; the bake file and .gitmodules are those of the tree's own folder.
+    """Read the project in a folder of the tree; the bake file, workflows and .gitmodules are those of the tree's own folder.
 
     Args:
         base: the base of the recipe; None for the one that cibuildwheel's settings name, else the default.
-        refused: why neither the image of cibuildwheel's settings nor the values of a bake file can be used.
+        refused: why neither the image of cibuildwheel's settings nor the values of a bake file or workflow can be used.
 
     Raises:
         RecipeError: pyproject.toml is not TOML.
@@ -148,6 +163,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         cibuildwheel=read_cibuildwheel(pyproject, base, tree, refused),
         tests=read_tests(tree, metadata, modules[0].text if modules else ""),
         bake_file=read_bake_file(root, refused),
+        workflow=read_workflows(root, refused),
         notes=tuple(notes),
     )
 

@@ -146,7 +146,7 @@ class _Scan:
 
 def _is_result(folder: str, siblings: set[str], *, at_top: bool) -> bool:
     return (
-        folder.startswith(".")
+        (folder.startswith(".") and folder != ".github")
         or folder in _FOLDERS["results"]
         or (at_top and folder in _FOLDERS["results-at-top"])
         or (folder == "target" and "Cargo.toml" in siblings)
@@ -157,7 +157,8 @@ def _is_foreign(folder: str) -> bool:
     name = folder.lower()
     # setuptools writes *.egg-info; a source distribution has it, with the modules that its wheel installs.
     return (
-        name.endswith(".egg-info")
+        name == ".github"
+        or name.endswith(".egg-info")
         or name in _FOLDERS["vendored"] | _FOLDERS["apart"]
         or name.startswith(("test ", "test_", "test-", "vendored-", "vendor-"))
     )

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,6 +122,8 @@ class CudaProject:
         verdict: on the recipe as `init` writes it: ``right``, ``edit`` or ``said``.
         has: dotted key → its value in the recipe; an empty text for a key that must be absent.
         says: a part of what `init` says.
+        baked: whether it is baked for one GPU, audited and tested.
+        ran: what its wheel computed on a GPU, compared with what.
     """
 
     name: str
@@ -132,6 +134,12 @@ class CudaProject:
     verdict: str
     has: Mapping[str, object]
     says: str = ""
+    baked: bool = False
+    ran: str = ""
+
+
+ONE_CUDA_CELL = {"python": "3.12", "torch": "2.11.0", "jax": "0.10.2", "cuda": "13.0.3"}
+"""Axis → the one value for which CUDA projects are baked: they share the layer of torch, and the GPU machine has it, too."""
 
 
 def cuda_projects() -> dict[str, CudaProject]:
@@ -149,6 +157,43 @@ def told(project: CudaProject, scratch: Path) -> tuple[dict[str, object], str]:
         table, _, name = key.partition(".")
         found[key] = recipe.get(table, {}).get(name, "")
     return found, done.out + done.err
+
+
+def bake_cuda(
+    project: CudaProject, base: str, scratch: Path, command: str = "full", prepare: Callable[[Path], None] | None = None
+) -> Done:
+    """Fetch a CUDA project, narrow the matrix of its written recipe to one cell for H100, and bake it.
+
+    Args:
+        prepare: changes the fetched files.
+    """
+    folder = fetch(Project(project.name, project.version), scratch)
+    if prepare:
+        prepare(folder)
+    begun = attempt(folder, "init", "--yes", "--base", base)
+    if begun.code:
+        return begun
+    file = folder / "bakery.toml"
+    recipe = file.read_text(encoding="utf-8")
+    for axis, value in ONE_CUDA_CELL.items():
+        recipe = re.sub(rf"(?m)^((?:matrix\.)?{axis} = )\[.*?\]", rf'\1["{value}"]', recipe)
+    file.write_text(recipe, encoding="utf-8")
+    archs = re.search(r'(?m)^(?:variables\.)?CUDA_ARCHS = "([^"]*)"', recipe)
+    narrowed = ["--set", f"CUDA_ARCHS={'9.0' if '.' in archs[1] else '90'}"] if archs else []
+    (chosen,) = native_cells(folder)
+    return attempt(folder, command, "--only", chosen["id"], *narrowed)
+
+
+def keep_one_file_of_flash_attn(folder: Path) -> None:
+    """Leave one kernel of 73 in setup.py, with a module that has no function: nothing else defines what it calls."""
+    file = folder / "setup.py"
+    (folder / "module.cpp").write_text("#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}\n")
+    sources = 'sources=["module.cpp", "csrc/flash_attn/src/flash_fwd_hdim128_bf16_causal_sm80.cu"],'
+    text, count = re.subn(
+        r'(?s)sources=\[\s+"csrc/flash_attn/flash_api.cpp",.*?\],', sources, file.read_text(), count=1
+    )
+    assert count == 1
+    file.write_text(text)
 
 
 def backend_packages() -> dict[str, Project]:
@@ -237,10 +282,14 @@ def only_imports(folder: Path) -> None:
 
 def cell(folder: Path) -> dict[str, Any]:
     """Return the cell that is measured: of this machine, with the first of the Pythons that the recipe has."""
-    (plan,) = json.loads(bakery(folder, "plan", "--json").out)["recipes"]
-    cells = [item for item in plan["cells"] if item["platform_by"] == "native" and item["backend"] == "bake"]
-    ranked = {item["axes"]["python"]: item for item in reversed(cells)}
+    ranked = {item["axes"]["python"]: item for item in reversed(native_cells(folder))}
     return next(ranked[python] for python in PYTHONS if python in ranked)
+
+
+def native_cells(folder: Path) -> list[dict[str, Any]]:
+    """Return the cells that this machine bakes without emulation."""
+    (plan,) = json.loads(bakery(folder, "plan", "--json").out)["recipes"]
+    return [item for item in plan["cells"] if item["platform_by"] == "native" and item["backend"] == "bake"]
 
 
 def measure(project: Project, environment: Mapping[str, str], scratch: Path, *, tests: bool = True) -> Result:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+import manylinux_many
 import pytest
-from real_projects import PACKAGES, Project, backend_packages, cuda_projects, measure, projects, told
+from command import bakery
+from real_projects import (
+    PACKAGES,
+    Project,
+    backend_packages,
+    bake_cuda,
+    cuda_projects,
+    keep_one_file_of_flash_attn,
+    measure,
+    native_cells,
+    projects,
+    told,
+)
 from real_projects_page import unexplained
 
 pytestmark = pytest.mark.engine
@@ -52,3 +66,35 @@ def test_the_recipe_of_a_cuda_project(name: str, tmp_path: Path) -> None:
     found, said = told(project, tmp_path)
     assert found == project.has, said
     assert project.says in said
+
+
+@pytest.fixture
+def with_python_312(debian: str, engine_environment: Mapping[str, str]) -> str:
+    """The name of an image in manylinux layout that has the Python of the machine with a GPU."""
+    assert debian
+    if "cp312-cp312" not in manylinux_many.pythons():
+        pytest.skip("pyenv has no Python 3.12 here")
+    return manylinux_many.make(engine_environment)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", [name for name, project in cuda_projects().items() if project.baked])
+def test_the_wheel_of_a_cuda_project(name: str, with_python_312: str, tmp_path: Path) -> None:
+    done = bake_cuda(cuda_projects()[name], with_python_312, tmp_path)
+    # A wheel is there only if its audit found nothing, and its test passed.
+    assert done.code == 0, done.err[-4000:]
+    assert len(done.wheels) == 1
+
+
+@pytest.mark.proof
+def test_a_kernel_of_flash_attn_keeps_to_the_memory_of_one_nvcc(with_python_312: str, tmp_path: Path) -> None:
+    project = cuda_projects()["flash-attn"]
+    done = bake_cuda(project, with_python_312, tmp_path, "wheel", keep_one_file_of_flash_attn)
+    assert done.code == 0, done.err[-4000:]
+    (chosen,) = native_cells(done.folder)
+    (kernel,) = [
+        compiled
+        for compiled in json.loads(bakery(done.folder, "profile", chosen["id"], "--json").out)["commands"]
+        if "flash_fwd" in compiled["name"]
+    ]
+    assert 0 < kernel["mb"] <= 4000

@@ -304,6 +304,24 @@ def test_libraries_of_cuda_need_a_toolkit(tmp_path: Path) -> None:
     assert found.draft.entries["builder.toolkit"].reason == "setup.py:2"
     assert found.draft.texts("builder.components") == ["curand"]
     assert found.draft.texts("wheel.requires") == ["cuda-toolkit[cudart,curand]==${CUDA_MAJOR}.*"]
+    assert found.draft.entries["builder.environment"].value == {"LDFLAGS": "-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"}
+
+
+def test_libraries_of_cuda_that_nothing_loads_are_not_excluded(tmp_path: Path) -> None:
+    text = 'from setuptools import Extension, setup\nsetup(name="demo", ext_modules=[Extension("demo._c", ["a.c"])])\n'
+    found = made(
+        tmp_path,
+        {"setup.py": text, "a.c": "#include <cuda.h>\n#include <cuda_profiler_api.h>\n#include <nvJitLink.h>\n"},
+    )
+    excluded = found.draft.entries["wheel.repair"].value["exclude"]
+    assert [name for name in excluded if "cuda" not in name] == ["libnvJitLink.so.*"]
+
+
+def test_a_build_with_cmake_is_told_where_the_libraries_are(tmp_path: Path) -> None:
+    pyproject = '[project]\nname = "demo"\n[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n'
+    cmake = "project(demo LANGUAGES CXX CUDA)\nfind_package(CUDAToolkit)\ntarget_link_libraries(demo PRIVATE CUDA::curand)\n"
+    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake})
+    assert "LDFLAGS" not in found.text
     assert any("$ORIGIN/../nvidia/cu13/lib" in note for note in found.draft.notes)
 
 

@@ -1,0 +1,188 @@
+"""Matrices of GitHub workflows: GitHub's meaning of include and exclude, and what init takes of them."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from init_projects import write_project
+
+from bakery.init.bases import base_choice
+from bakery.init.make import make_recipe
+from bakery.init.read_workflows import Workflow, expand, read_workflows
+from bakery.init.tree import scan
+from bakery.init.write import find_target
+
+
+def read(folder: Path, *jobs: str, refused: str = "") -> Workflow | None:
+    file = folder / ".github" / "workflows" / "build.yml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("jobs:\n" + "".join(textwrap.indent(textwrap.dedent(job), "  ") for job in jobs))
+    return read_workflows(scan(folder), refused)
+
+
+def axes(found: Workflow | None) -> dict[str, list[str]]:
+    assert found is not None
+    return {name: list(values) for name, (values, _) in found.axes.items()}
+
+
+WHEELS = """\
+wheels:
+  runs-on: ${{ matrix.os }}
+  strategy:
+    matrix:
+      os: [ubuntu-22.04, macos-14, windows-2019, ubuntu-22.04-arm]
+      python-version: ['3.9', cp310, '3.13t']
+      torch-version: [2.10.0, 2.11.0]
+      cuda-version: [cpu, cu118, cu130]
+      exclude:
+        - {os: ubuntu-22.04-arm, cuda-version: cu118}
+        - {os: ubuntu-22.04-arm, cuda-version: cu130}
+  steps:
+    - run: python setup.py bdist_wheel
+"""
+
+
+def test_include_and_exclude_mean_what_github_says() -> None:
+    # The example of "Expanding or adding matrix configurations" in GitHub's documentation.
+    matrix = {
+        "fruit": ["apple", "pear"],
+        "animal": ["cat", "dog"],
+        "include": [
+            {"color": "green"},
+            {"color": "pink", "animal": "cat"},
+            {"fruit": "apple", "shape": "circle"},
+            {"fruit": "banana"},
+            {"fruit": "banana", "animal": "cat"},
+        ],
+    }
+    assert expand(matrix) == [
+        {"fruit": "apple", "animal": "cat", "color": "pink", "shape": "circle"},
+        {"fruit": "apple", "animal": "dog", "color": "green", "shape": "circle"},
+        {"fruit": "pear", "animal": "cat", "color": "pink"},
+        {"fruit": "pear", "animal": "dog", "color": "green"},
+        {"fruit": "banana"},
+        {"fruit": "banana", "animal": "cat"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "cells"),
+    [
+        ({"a": [1, 2], "exclude": [{"a": 1}]}, [{"a": 2}]),
+        ({"a": [1], "exclude": [{"b": 1}]}, [{"a": 1}]),
+        ({"a": [{"x": 1, "y": 2}, {"x": 3}], "exclude": [{"a": {"x": 1}}]}, [{"a": {"x": 3}}]),
+        ({"include": [{"a": 1}, {"a": 2}]}, [{"a": 1}, {"a": 2}]),
+        ({"a": [1, 2], "exclude": [{"a": 1}], "include": [{"a": 1, "b": 1}]}, [{"a": 2}, {"a": 1, "b": 1}]),
+        ({"a": "${{ fromJSON(needs.x.outputs.y) }}"}, []),
+        ({"a": list(range(100)), "b": list(range(100))}, []),
+    ],
+)
+def test_cells_of_a_matrix(matrix: dict[str, object], cells: list[dict[str, object]]) -> None:
+    assert expand(matrix) == cells
+
+
+def test_the_cells_for_linux_and_cuda_count(tmp_path: Path) -> None:
+    found = read(tmp_path, WHEELS)
+    # CUDA 13.0 is what the package index has torch 2.11 for; the others are named.
+    assert axes(found) == {"python": ["3.9", "3.10", "3.13t"], "torch": ["2.11.0"], "cuda": ["13.0.3"]}
+    assert found
+    assert found.platforms is None
+    assert [rest.what for rest in found.rest] == [
+        "torch 2.10.0 (.github/workflows/build.yml:5)",
+        "cuda 11.8.0 (.github/workflows/build.yml:5)",
+    ]
+    assert "builder.framework-index" in found.rest[1].reason
+
+
+def test_an_axis_of_tables_and_the_workflow_that_is_called(tmp_path: Path) -> None:
+    job = """\
+    wheels:
+      strategy:
+        matrix:
+          target:
+            - { runner: ubuntu-latest, toolkit: CUDA-13.0, python_version: "3.10" }
+            - { runner: [self-hosted, linux, arm64], toolkit: CUDA-13.0, python_version: "3.10" }
+            - { runner: macos-latest, toolkit: Metal, python_version: "3.9" }
+      uses: ./.github/workflows/_build.yml
+    """
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "_build.yml").write_text("jobs: {a: {steps: [{run: pip wheel .}]}}\n")
+    found = read(tmp_path, job)
+    assert axes(found) == {"python": ["3.10"], "cuda": ["13.0.3"]}
+    assert found
+    assert found.platforms
+    assert found.platforms[0] == ("linux/amd64", "linux/arm64")
+
+
+def test_a_matrix_without_a_system_is_that_of_runs_on(tmp_path: Path) -> None:
+    windows = "runs-on: windows-2022\n  strategy: {matrix: {py: [cp39, cp310, cp311]}}\n  steps: [{run: pip wheel .}]\n"
+    linux = "runs-on: ubuntu-24.04\n  strategy: {matrix: {py: [cp312]}}\n  steps: [{run: pip wheel .}]\n"
+    found = read(tmp_path, f"w:\n  {windows}", f"l:\n  {linux}")
+    assert axes(found) == {"python": ["3.12"]}
+
+
+def test_a_number_is_what_github_reads(tmp_path: Path) -> None:
+    found = read(tmp_path, "w: {strategy: {matrix: {python: [3.9, 3.10, '3.11']}}, steps: [{run: pip wheel .}]}\n")
+    assert axes(found) == {"python": ["3.9", "3.1", "3.11"]}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        "t: {strategy: {matrix: {python: ['3.9']}}, steps: [{run: pytest}]}\n",
+        "t: {strategy: {matrix: '${{ x }}'}, steps: [{run: pip wheel .}]}\n",
+        "t: [1]\n",
+    ],
+)
+def test_other_jobs_say_nothing(tmp_path: Path, job: str) -> None:
+    assert read(tmp_path, job) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("jobs: {a: [ strategy: {matrix: }", "no YAML"),
+        ("jobs: {a: 1, a: 2} # matrix:", "no YAML"),
+        ("x: &x [1]\ny: [" + "*x, " * 21 + "1]\nmatrix: 1\n", "aliases"),
+        ("y:\n" + "- *x\n" * 21 + "matrix: 1\n", "aliases"),
+        ("[" * 5000 + "matrix:", "no YAML"),
+    ],
+)
+def test_a_workflow_that_cannot_be_read_is_named(tmp_path: Path, text: str, reason: str) -> None:
+    read(tmp_path)
+    (tmp_path / ".github" / "workflows" / "build.yml").write_text(text)
+    found = read_workflows(scan(tmp_path))
+    assert found is not None
+    assert reason in found.rest[0].reason
+    assert found.axes == {}
+
+
+def test_a_table_that_contains_itself_ends(tmp_path: Path) -> None:
+    job = "w: {strategy: {matrix: {a: [&a {x: *a}], exclude: [{a: *a}]}}, steps: [{run: pip wheel .}]}\n"
+    found = read(tmp_path, job)
+    assert found is None or found.axes == {}
+
+
+def test_a_recipe_has_the_matrix_of_the_workflow(tmp_path: Path) -> None:
+    read(tmp_path, WHEELS.replace("3.13t", "3.13"))
+    setup = (
+        "from setuptools import setup\nfrom torch.utils.cpp_extension import BuildExtension, CUDAExtension\n"
+        'setup(name="demo", ext_modules=[CUDAExtension("demo._c", ["a.cu"])], cmdclass={"build_ext": BuildExtension})\n'
+    )
+    tree = scan(write_project(tmp_path, {"setup.py": setup, "a.cu": ""}))
+    target = find_target(tree, pyproject=False)
+    made = make_recipe(tree, "", target, base_choice("manylinux_2_28"), lambda _question, options: options[0])
+    assert made.draft.entries["matrix.torch"].value == ["2.11.0"]
+    assert made.draft.texts("matrix.python") == ["3.10", "3.13"]
+    assert made.draft.entries["matrix.cuda"].reason == ".github/workflows/build.yml:5"
+
+
+def test_a_matrix_that_cannot_be_read_without_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ruamel.yaml", None)
+    found = read(tmp_path, WHEELS)
+    assert found is not None
+    assert "wheel-bakery[ci]" in found.rest[0].reason
