@@ -73,9 +73,18 @@ def _left_out(project: Project, device: Device) -> list[str]:
             f'(wheel.config-settings or CMAKE_ARGS: {option.text}=ON), matrix.cuda and builder.toolkit = "cuda"'
         )
     notes += [
-        f"{place} imports {name}, which the project does not require: the test needs a wheel of it in test.requirements"
+        f"{place} imports {name}, which the project does not require: the test loads the shared objects, and imports nothing; "
+        "for that, add a wheel of it to test.requirements, and the module to test.imports"
         for name, place in project.companions
     ]
+    if (
+        device.framework == "torch"
+        and (place := project.built.type_dispatch)
+        and facts.number(facts.minor(device.releases[0])) >= (2, 6)
+    ):
+        notes.append(
+            f"{place} gives AT_DISPATCH a tensor's type(), which torch 2.6 and newer refuse: the source must call scalar_type()"
+        )
     if libraries := project.built_libraries:
         notes.append(
             f"{libraries[0]} and {len(libraries) - 1} more shared objects were built before: the wheel takes them as they "
@@ -215,7 +224,7 @@ def _test(draft: Draft, project: Project, device: Device) -> None:
     """Set what is imported, and what the import needs that the wheel does not bundle."""
     if device.cuda:
         _libraries(draft, project, device)
-    if project.modules:
+    if project.modules and not project.companions:
         modules = [fact.text for fact in project.modules]
         draft.set("test.imports", modules, f"guess: {project.modules[0].place}", optional=True)
 

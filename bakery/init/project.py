@@ -11,7 +11,7 @@ from bakery.core.git import top_of
 from bakery.core.git_command import git
 from bakery.core.release_tags import tag_version
 from bakery.init.bases import DEFAULT, BaseChoice, base_choice
-from bakery.init.findings import Fact, Place, distinct, matches, requirement_name, texts
+from bakery.init.findings import Fact, Place, distinct, matches, requirement_name
 from bakery.init.modules import find_modules
 from bakery.init.read_bake_file import BakeFile, read_bake_file
 from bakery.init.read_cibuildwheel import Cibuildwheel, image_of, read_cibuildwheel
@@ -25,6 +25,7 @@ from bakery.resolve.rules.build_files import read_build_files
 from bakery.resolve.rules.source import read_beyond
 
 _MOST_TAGS = 1000
+_MOST_MODULES = 10_000
 
 
 @dataclass(frozen=True)
@@ -177,16 +178,30 @@ def _known(tree: Tree) -> rules.Project:
     )
 
 
+_IMPORT = re.compile(r"(?m)^(?:from|import)[ \t]+([\w.]+)(?:[ \t]+import[ \t]+\(?([\w, \t]*))?")
+_COMPANION = re.compile(r"torch_\w+|torchvision|torchaudio")
+
+
 def _companions(tree: Tree, metadata: Metadata, module: str) -> tuple[Fact, ...]:
-    """Return the modules such as `torch_scatter` that the files of a module import, and that are no requirement."""
+    """Return the modules such as `torch_scatter` that the import of a module needs, and that are no requirement."""
     listed = (*metadata.dependencies, *metadata.setup.keywords.get("packages", ()))
     required = {requirement_name(fact.text) for fact in listed} | {requirement_name(module)}
-    names = [name for name in tree.own if module and re.fullmatch(rf"(?:src/)?{re.escape(module)}/\w+\.py", name)]
-    found = [
-        Fact(match[1], Place(name, line))
-        for name, text in texts(tree, names)
-        for match, line in matches(re.compile(r"(?m)^(?:import|from)[ \t]+(torch_\w+|torchvision|torchaudio)\b"), text)
-    ]
+    files = {
+        name.rpartition("/")[2][:-3]: name
+        for name in tree.own[:_MOST_MODULES]
+        if module and re.fullmatch(rf"(?:src/)?{re.escape(module)}/\w+\.py", name)
+    }
+    found: list[Fact] = []
+    waiting = ["__init__"]
+    while waiting:
+        if name := files.pop(waiting.pop(), ""):
+            for match, line in matches(_IMPORT, tree.text(name) or ""):
+                own = match[1].removeprefix(f"{module}.")
+                if own != match[1] or own.startswith("."):
+                    # Of a package, `from .add import add` and `from . import add` import the file add.py.
+                    waiting += [own.strip("."), *re.findall(r"\w+", match[2] or "")]
+                elif _COMPANION.fullmatch(own.partition(".")[0]):
+                    found.append(Fact(own.partition(".")[0], Place(name, line)))
     is_there = {folder.rpartition("/")[2] for folder in tree.folders}
     return distinct(item for item in found if requirement_name(item.text) not in required and item.text not in is_there)
 

@@ -260,6 +260,9 @@ def _python_crate(data: Toml) -> tuple[str, ...]:
 _DIRECTIVE = re.compile(
     rb"#[ \t]*(?:include[ \t]*[<\"]([\w./+-]{1,120})[>\"]|(if)(?:ndef[ \t]+(\w{1,200})\s*#[ \t]*define[ \t]+\3\b)?|endif)"
 )
+_TYPE_DISPATCH = re.compile(r"\bAT_DISPATCH\w*\(\s*[\w.>-]{1,80}(?:\.|->)type\(\)")
+"""What torch 2.6 and newer refuse. Source: ATen/Dispatch.h of torch 2.4.1 to 2.12.1."""
+
 _EXTERN = re.compile(rb"cdef[ \t]+extern[ \t]+from[ \t]+[<\"]{1,2}([\w./+-]{1,120})")
 
 
@@ -274,6 +277,7 @@ class Sources:
         absent: those of the certain headers that are not in the tree.
         uncompiled: the first Cython source, if the tree has no C or C++ file of any.
         is_partial: there are more files than were read.
+        type_dispatch: the first `AT_DISPATCH…(x.type()`.
         files: the same of the files that the build compiles; None if these are they.
     """
 
@@ -283,6 +287,7 @@ class Sources:
     absent: dict[str, Place] = field(default_factory=dict)
     uncompiled: Place | None = None
     is_partial: bool = False
+    type_dispatch: Place | None = None
     files: Sources | None = None
 
     @property
@@ -317,6 +322,9 @@ def read_sources(tree: Tree, *, is_native: bool = True) -> Sources:
         for part in (sources, built) if name in compiled else (sources,):
             part.languages.setdefault(language, Place(name))
             _includes(part, name, content, language)
+    for_torch = [name for name, language in files[:MOST_SOURCES] if name in compiled and language in ("cuda", "cxx")]
+    found = (Place(name, line) for name, text in texts(tree, for_torch) for _, line in matches(_TYPE_DISPATCH, text))
+    built.type_dispatch = next(found, None)
     sources.files = built
     cython = [name for name, language in files if language == "cython"]
     if not any(f"{name[:-4]}{end}" in tree.files for name in cython for end in (".c", ".cpp", ".cxx")):

@@ -50,7 +50,7 @@ class LocalCaches:
         """Refuse links in the folders of caches: BuildKit writes through them. Raises OutputError for a link."""
         values = self.plan.values()
         if values["CACHE"] == CacheBackend.LOCAL:
-            refuse_links(self.root, self.root / values["CACHE_DIR"], below=True)
+            refuse_links(self.root, self.root / values["CACHE_DIR"])
             make_own_folder(self.root)
 
     def without_unchanged(self, request: BakeRequest) -> BakeRequest:

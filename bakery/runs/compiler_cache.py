@@ -88,7 +88,7 @@ def attempt(what: str, say: Callable[[str], None], move: Callable[[], None]) -> 
 
 def restore(session: BakeSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
     """Copy the caches in the folder to the engine; existing entries stay. Raises BakeError or OutputError."""
-    refuse_links(session.root, folder, below=True)
+    refuse_links(session.root, folder)
     saved = [target for target in targets if (_platform_folder(folder, target) / CACHE_FILE).is_file()]
     if saved:
         folders = {item.name: _platform_folder(folder, item) for item in saved}
@@ -99,7 +99,7 @@ def save(session: BakeSession, pins: Pins, targets: Sequence[Target], folder: Pa
     """Write the engine's caches to the folder; files are renamed when complete. Raises BakeError or OutputError."""
     if not targets:
         return
-    refuse_links(session.root, folder, below=True)
+    refuse_links(session.root, folder)
     stage = copy_caches(session, pins, targets, run_folder / "saved", {})
     try:
         for target in targets:

@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from bakery.core.errors import OutputError, UsageError
@@ -64,26 +65,20 @@ def make_own_folder(root: Path) -> None:
     write(root, {".bakery/.gitignore": "*\n"})
 
 
-def refuse_links(root: Path, path: Path, *, below: bool = False) -> None:
-    """Refuse links in a path of the project ``root``: a checkout may contain links to anywhere.
+def refuse_links(root: Path, folder: Path) -> None:
+    """Refuse links on the way to a folder of the project ``root``, and in it: a checkout may contain links to anywhere.
 
-    ``below`` refuses links in the folder at ``path``, too. A path outside of the project comes from the user and is not
-    checked. Raises OutputError for a link, or if the folder cannot be read.
+    A folder outside of the project comes from the user and is not checked. Raises OutputError for a link, or if the
+    folder cannot be read.
     """
-    project, normal_path = (Path(os.path.normpath(item.absolute())) for item in (root, path))
-    if not normal_path.is_relative_to(project):
+    project, normal = (Path(os.path.normpath(item.absolute())) for item in (root, folder))
+    if not normal.is_relative_to(project):
         return
-    parts = [normal_path, *normal_path.parents][: len(normal_path.relative_to(project).parts)]
-    link = next((part for part in reversed(parts) if part.is_symlink()), None)
-    if below and link is None:
-        link = _link_below(normal_path)
+    way = [normal, *normal.parents][: len(normal.relative_to(project).parts)]
+    inside = (Path(parent, name) for parent, folders, files in os.walk(normal) for name in (*folders, *files))
+    link = next((path for path in chain(reversed(way), inside) if path.is_symlink()), None)
     if link is not None:
         raise OutputError(f"{link} is a link, and bakery would write through it", hint="remove the link")
-
-
-def _link_below(folder: Path) -> Path | None:
-    paths = (Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files))
-    return next((path for path in paths if path.is_symlink()), None)
 
 
 def _fresh(path: Path) -> Path:

@@ -26,8 +26,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import gpu_checks
 from beside_pip import LIMIT_S, pip_wheel
 from command import ROOT, Done, bakery, shell
+from gpu_checks import CHECKS
 
 sys.path.append(str(ROOT / "tests" / "helpers"))
 
@@ -164,6 +166,8 @@ def bake_cuda(
 ) -> Done:
     """Fetch a CUDA project, narrow the matrix of its written recipe to one cell for H100, and bake it.
 
+    `gpu-test` runs the check of the project, if there is one, on a machine with a GPU.
+
     Args:
         prepare: changes the fetched files.
     """
@@ -175,8 +179,18 @@ def bake_cuda(
         return begun
     file = folder / "bakery.toml"
     recipe = file.read_text(encoding="utf-8")
+    # An image is for one platform.
+    recipe = re.sub(r"(?m)^platforms = .*", 'platforms = ["linux/amd64"]', recipe)
     for axis, value in ONE_CUDA_CELL.items():
         recipe = re.sub(rf"(?m)^((?:matrix\.)?{axis} = )\[.*?\]", rf'\1["{value}"]', recipe)
+    if project.name in CHECKS:
+        shutil.copyfile(gpu_checks.__file__, folder / "gpu_checks.py")
+        checked = {"gpu": "true", "files": '["gpu_checks.py"]', "command": f'"python gpu_checks.py {project.name}"'}
+        # The table of the test is the last one, if the recipe has tables.
+        has_tables = "[builder]\n" in recipe
+        head = ["[test]"] if has_tables and "[test]\n" not in recipe else []
+        lines = [f"{'' if has_tables else 'test.'}{key} = {value}" for key, value in checked.items()]
+        recipe = "\n".join([recipe.rstrip("\n"), *head, *lines, ""])
     file.write_text(recipe, encoding="utf-8")
     archs = re.search(r'(?m)^(?:variables\.)?CUDA_ARCHS = "([^"]*)"', recipe)
     narrowed = ["--set", f"CUDA_ARCHS={'9.0' if '.' in archs[1] else '90'}"] if archs else []

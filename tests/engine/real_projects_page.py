@@ -69,8 +69,27 @@ def cuda_page_with(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     found = cuda_projects().values()
     counts = ", ".join(f"{sum(item.verdict == key for item in found)} {text}" for key, text in _VERDICTS.items())
-    rows = [("project", "kind", "its own workflow", "what a recipe needed", "as written")]
-    rows += [(f"{x.name} {x.version}", x.kind, x.upstream, x.needed, _VERDICTS[x.verdict]) for x in found]
+    rows = [
+        (
+            "project",
+            "kind",
+            "its own workflow",
+            "what a recipe needed",
+            "as written",
+            "baked; largest difference on an H200",
+        )
+    ]
+    rows += [
+        (
+            f"{x.name} {x.version}",
+            x.kind,
+            x.upstream,
+            x.needed,
+            _VERDICTS[x.verdict],
+            "; ".join(["baked"] * x.baked + [x.ran] * bool(x.ran)),
+        )
+        for x in found
+    ]
     rows.insert(1, ("---",) * len(rows[0]))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"{before}{BEGIN}\nOf {len(found)}: {counts}.\n\n{table}\n{END}{rest.partition(END)[2]}"

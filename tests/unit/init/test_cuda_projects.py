@@ -295,6 +295,13 @@ def test_another_name_of_cudaextension_is_followed(tmp_path: Path) -> None:
     assert "Python only" not in found.draft.title
 
 
+@pytest.mark.parametrize(("call", "is_refused"), [("x.type()", True), ("x->type()", True), ("x.scalar_type()", False)])
+def test_a_source_that_no_torch_for_cuda_13_compiles_is_named(tmp_path: Path, call: str, is_refused: bool) -> None:
+    source = f'#include <torch/all.h>\n{"//" * 9000}\nAT_DISPATCH_FLOATING_TYPES(\n  {call}, "a", [] {{}});\n'
+    found = made(tmp_path, {**setup_py(), "csrc/a.cu": source})
+    assert any(note.startswith("csrc/a.cu:3 gives AT_DISPATCH") for note in found.draft.notes) == is_refused
+
+
 def test_libraries_of_cuda_need_a_toolkit(tmp_path: Path) -> None:
     text = (
         "from setuptools import Extension, setup\n"
@@ -374,10 +381,19 @@ def test_the_stable_abi_of_torch_in_cmake(tmp_path: Path, header: str, promised:
 
 def test_what_the_module_imports_and_nothing_requires(tmp_path: Path) -> None:
     code = "import torch\nfrom torch_scatter import scatter\nimport torch_spline\n"
-    files = {**setup_py("", _CALL, ', install_requires=["torch-spline"]'), "pkg/__init__.py": "", "pkg/ops.py": code}
+    files = {
+        **setup_py("", _CALL, ', install_requires=["torch-spline"]'),
+        "pkg/__init__.py": "from .ops import x\n",
+        "pkg/ops.py": code,
+    }
+    files["pkg/other.py"] = "import torch_cluster\n"
     files["setup.py"] = files["setup.py"].replace('packages=["demo"]', 'packages=["pkg"]')
-    notes = made(tmp_path, files).draft.notes
-    assert [note[:40] for note in notes] == ["pkg/ops.py:2 imports torch_scatter, whic"]
+    found = made(tmp_path, files)
+    assert [note[:40] for note in found.draft.notes] == ["pkg/ops.py:2 imports torch_scatter, whic"]
+    # An import would fail in every environment.
+    assert "test.imports" not in found.draft.entries
+    files["pkg/__init__.py"] = ""
+    assert made(tmp_path, files).draft.texts("test.imports") == ["pkg"]
 
 
 def test_a_wheel_for_one_torch_and_cuda_says_so_in_its_name(tmp_path: Path) -> None:

@@ -53,6 +53,10 @@ PRINTED = [
             "nvrtc.h": "nvrtc",
         }.items()
     ),
+    (
+        'a.cu(592): error: no suitable conversion function from "const at::DeprecatedTypeProperties" to "c10::ScalarType" exists',
+        "x.scalar_type() in AT_DISPATCH",
+    ),
     ("/usr/bin/ld: cannot find -lcurand: No such file or directory", 'builder.components = ["curand"]'),
     ("ld.lld: error: unable to find library -lcublasLt", 'builder.components = ["cublas"]'),
     ("mold: fatal: library not found: nvJitLink", 'builder.components = ["nvjitlink"]'),

@@ -180,8 +180,8 @@ def _torch_cuda(case: Case) -> Iterator[str]:
     "torch is installed from an index with wheels for the cell's CUDA",
     why="PyPI has torch for one CUDA release only. For another major, pip needs torch's own index, or torch raises "
     "RuntimeError in the build. Bakery does not know the indexes in the configuration of pip.",
-    fix='name torch\'s index of a release that it has: builder.framework-index = "https://…/cu128"; and the variant, if the '
-    'index has several: torch = ["2.11.0+cu128"]',
+    fix='name torch\'s index of a variant in the message: builder.framework-index = "https://…/VARIANT"; if the index has '
+    'several variants, also torch = ["2.11.0+VARIANT"]',
     source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
     severity=Severity.WARNING,
 )
