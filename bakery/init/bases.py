@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bakery.core.image_names import parse
+from bakery.core.names import MACHINES
 from bakery.toolchains import facts
 from bakery.toolchains.bases.debian import SUITES
 
@@ -25,6 +27,12 @@ class BaseChoice(NamedTuple):
     label: str
     pythons: tuple[str, ...]
     manager: str
+
+    @property
+    def platform(self) -> str:
+        """The platform that an image has in its name; empty if it has none."""
+        machine = parse(self.value["image"]).machine if isinstance(self.value, dict) else ""
+        return next((platform for platform, name in MACHINES.items() if name == machine), "")
 
 
 def base_choice(text: str) -> BaseChoice:

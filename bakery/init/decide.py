@@ -34,11 +34,7 @@ def decide(project: Project, choose: Choose) -> Draft:
         draft.set("source", {"path": ".", "subdirectory": project.folder}, project.above)
     elif project.folder != ".":
         draft.set("source", project.folder, "the folder of the project")
-    carried = project.cibuildwheel
-    if carried and carried.platforms:
-        draft.set("platforms", list(carried.platforms), f"{carried.place}: archs")
-    elif project.platforms:
-        draft.set("platforms", list(project.platforms[0]), str(project.platforms[1]))
+    _platforms(draft, project)
     _pythons(draft, project, device)
     set_builder(draft, project, device)
     set_wheel(draft, project, device)
@@ -52,6 +48,22 @@ def decide(project: Project, choose: Choose) -> Draft:
         local = {"local": "cu${CUDA_TAG}torch${TORCH_MINOR}"}
         draft.set("wheel.naming", local, "bound to one torch and CUDA; not for PyPI", optional=True)
     return draft
+
+
+def _platforms(draft: Draft, project: Project) -> None:
+    """Set the platforms that the project states, of those that the image of the base is for."""
+    carried = project.cibuildwheel
+    if carried and carried.platforms:
+        stated, reason = carried.platforms, f"{carried.place}: archs"
+    elif project.platforms:
+        stated, reason = project.platforms[0], str(project.platforms[1])
+    else:
+        return
+    served = [platform for platform in stated if project.base.platform in ("", platform)]
+    if served:
+        draft.set("platforms", served, reason)
+    if left := [platform for platform in stated if platform not in served]:
+        draft.rest.append(Rest(f"{', '.join(left)} ({reason})", "the image of the base is for another platform"))
 
 
 def _left_out(project: Project, device: Device) -> list[str]:

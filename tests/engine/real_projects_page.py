@@ -68,7 +68,8 @@ def cuda_page_with(page: str) -> str:
     """Return the page of CUDA projects with its table."""
     before, _, rest = page.partition(BEGIN)
     found = cuda_projects().values()
-    counts = ", ".join(f"{sum(item.verdict == key for item in found)} {text}" for key, text in _VERDICTS.items())
+    sums = {text: sum(item.verdict == key for item in found) for key, text in _VERDICTS.items()}
+    counts = ", ".join(f"{count} {text}" for text, count in sums.items() if count)
     rows = [
         (
             "project",

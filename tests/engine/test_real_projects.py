@@ -92,9 +92,8 @@ def test_a_kernel_of_flash_attn_keeps_to_the_memory_of_one_nvcc(with_python_312:
     done = bake_cuda(project, with_python_312, tmp_path, "wheel", keep_one_file_of_flash_attn)
     assert done.code == 0, done.err[-4000:]
     (chosen,) = native_cells(done.folder)
-    (kernel,) = [
-        compiled
-        for compiled in json.loads(bakery(done.folder, "profile", chosen["id"], "--json").out)["commands"]
-        if "flash_fwd" in compiled["name"]
-    ]
-    assert 0 < kernel["mb"] <= 4000
+    commands = json.loads(bakery(done.folder, "profile", chosen["id"], "--json").out)["commands"]
+    (mb,) = [item["mb"] for item in commands if "flash_fwd" in item["name"] and item["kind"] == "compile"]
+    print(f"one kernel of flash-attn: {mb} MB")
+    # What init reserves for each compiler (job-memory), so that as many run as fit.
+    assert 500 < mb <= 4000

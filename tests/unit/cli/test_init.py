@@ -233,6 +233,13 @@ def test_no_python_of_the_base(tmp_path: Path, run: Run) -> None:
     assert 'python = ["3.12"]' in run(root, "--print", "--base", "registry.example/manylinux_2_28:1")
 
 
+def test_platforms_of_an_image_for_one(tmp_path: Path, run: Run) -> None:
+    pyproject = '[project]\nname = "a"\nversion = "1"\n[tool.cibuildwheel]\narchs = ["x86_64", "aarch64"]\n'
+    root = write_project(tmp_path, {"pyproject.toml": pyproject, "a.c": ""})
+    assert 'platforms = ["linux/amd64", "linux/arm64"]' in run(root, "--print", "--base", "registry.example/builder:1")
+    assert 'platforms = ["linux/arm64"]' in run(root, "--print", "--base", "registry.example/manylinux_2_28_aarch64:1")
+
+
 def test_a_refused_base_writes_nothing(tmp_path: Path, run: Run) -> None:
     root = write_project(tmp_path, SCIKIT_BUILD_CORE)
     with pytest.raises(BakeryError):
