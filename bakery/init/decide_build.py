@@ -39,7 +39,9 @@ def set_builder(draft: Draft, project: Project, device: Device) -> None:
         draft.set("builder.toolkit", "cuda", str(device.cuda_place))
         _architectures(draft, project, device)
         if device.framework == "torch":
-            draft.set("builder.job-memory", "4 GB", "guess: of one nvcc", optional=True)
+            # One kernel of flash-attn takes 5 GB (tests/engine/test_real_projects.py), and its workflow runs 2 in 16 GB.
+            memory = "8 GB" if project.built.includes("cutlass/", "cute/") else "4 GB"
+            draft.set("builder.job-memory", memory, "guess: of one nvcc", optional=True)
         # The option decides, and the backend of the project can be given it.
         if (option := project.cmake.cuda_option) and project.metadata.backend.text == "scikit-build-core":
             draft.extend("wheel.config-settings", {f"cmake.define.{option.text}": "ON"}, f"{option.place}: it is off")

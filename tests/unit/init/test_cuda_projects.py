@@ -302,6 +302,12 @@ def test_a_source_that_no_torch_for_cuda_13_compiles_is_named(tmp_path: Path, ca
     assert any(note.startswith("csrc/a.cu:3 gives AT_DISPATCH") for note in found.draft.notes) == is_refused
 
 
+@pytest.mark.parametrize(("header", "memory"), [("cute/tensor.hpp", "8 GB"), ("cuda_fp16.h", "4 GB")])
+def test_templates_of_cutlass_need_more_memory(tmp_path: Path, header: str, memory: str) -> None:
+    found = made(tmp_path, {**setup_py(), "csrc/a.cu": f"#include <{header}>\n"})
+    assert found.draft.entries["builder.job-memory"].value == memory
+
+
 def test_libraries_of_cuda_need_a_toolkit(tmp_path: Path) -> None:
     text = (
         "from setuptools import Extension, setup\n"
