@@ -36,6 +36,7 @@ class NativeBuild:
         languages: language → its place.
         packages: CMake packages and modules of pkg-config that the build requires → their places.
         cuda_libraries: ``cublas`` for the CMake target ``CUDA::cublas`` → its place.
+        static_cuda: a static library of CUDA, as a target of CMake.
         cuda_option: the option that compiles for CUDA, if it is off.
         downloads: what the build downloads.
         pkg_config: the first use of pkg-config.
@@ -49,6 +50,7 @@ class NativeBuild:
     languages: dict[str, Place] = field(default_factory=dict)
     packages: dict[str, Place] = field(default_factory=dict)
     cuda_libraries: dict[str, Place] = field(default_factory=dict)
+    static_cuda: Fact | None = None
     cuda_option: Fact | None = None
     downloads: Fact | None = None
     pkg_config: Place | None = None
@@ -155,6 +157,9 @@ def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> No
         modules = text.partition("REQUIRED")[2].split()
         _add(build.packages, (re.split(r"[<>=]", word)[0] for word in modules), place)
     elif command == "target_link_libraries":
+        # Linked by the toolkit's own default, cudart_static is in NVIDIA's wheels.
+        static = re.search(r"\bCUDA::(?!cudart_)\w+_static\b|\bCUDA::culibos\b", text)
+        build.static_cuda = build.static_cuda or (Fact(static[0], place) if static else None)
         _add(build.cuda_libraries, re.findall(r"CUDA::([a-z]+)", text), place)
     elif command.endswith("_add_module") or command == "python_add_library":
         build.modules += [Fact(word, place) for word in words[:1] if word.isidentifier()]

@@ -330,6 +330,13 @@ def test_libraries_of_cuda_that_nothing_loads_are_not_excluded(tmp_path: Path) -
     assert [name for name in excluded if "cuda" not in name] == ["libnvJitLink.so.*"]
 
 
+@pytest.mark.parametrize(("target", "is_named"), [("CUDA::cufft_static", True), ("CUDA::cudart_static", False)])
+def test_a_static_library_of_cuda_is_named(tmp_path: Path, target: str, is_named: bool) -> None:
+    cmake = f"project(demo LANGUAGES CXX CUDA)\ntarget_link_libraries(demo PRIVATE CUDA::cudart_static {target})\n"
+    notes = made(tmp_path, {**_CMAKE, "CMakeLists.txt": cmake}).draft.notes
+    assert any(note.startswith(f"CMakeLists.txt:2 links {target}") for note in notes) == is_named
+
+
 def test_a_build_with_cmake_is_told_where_the_libraries_are(tmp_path: Path) -> None:
     pyproject = '[project]\nname = "demo"\n[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n'
     cmake = "project(demo LANGUAGES CXX CUDA)\nfind_package(CUDAToolkit)\ntarget_link_libraries(demo PRIVATE CUDA::curand)\n"
