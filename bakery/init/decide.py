@@ -84,6 +84,11 @@ def _left_out(project: Project, device: Device) -> list[str]:
             f"{option.place}: the option {option.text} is off, so the recipe has no CUDA; for CUDA, set it "
             f'(wheel.config-settings or CMAKE_ARGS: {option.text}=ON), matrix.cuda and builder.toolkit = "cuda"'
         )
+    if device.cuda and (static := project.cmake.static_cuda):
+        notes.append(
+            f"{static.place} links {static.text}, and NVIDIA's wheels have no static libraries: the compile fails unless the "
+            'base is an image with CUDA (builder.toolkit = "image"), or CMake links the shared library'
+        )
     notes += [
         f"{place} imports {name}, which the project does not require: the test loads the shared objects, and imports nothing; "
         "for that, add a wheel of it to test.requirements, and the module to test.imports"
