@@ -23,6 +23,19 @@ LONGEST_COMMAND = 20_000
 """Characters of a command, or of a setting with commands, that is read."""
 
 
+_DEEPEST = 50
+
+
+def is_nested_deeply(text: str) -> bool:
+    """Whether a text has more brackets in each other than a parser is given: some need time by the square of their number."""
+    depth = 0
+    for bracket in re.findall(r"[()\[\]{}]", text):
+        depth += 1 if bracket in "([{" else -1
+        if depth > _DEEPEST:
+            return True
+    return False
+
+
 class Place(NamedTuple):
     """A line of a file, relative to the folder; line 0 is the whole file."""
 

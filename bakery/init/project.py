@@ -178,7 +178,7 @@ def _known(tree: Tree) -> rules.Project:
     )
 
 
-_IMPORT = re.compile(r"(?m)^(?:from|import)[ \t]+([\w.]+)(?:[ \t]+import[ \t]+\(?([\w, \t]*))?")
+_IMPORT = re.compile(r"(?m)^(?:from|import)[ \t]+([\w.]+)(?:[ \t]+import[ \t]+(?:\(([^()]*)|([\w, \t]*)))?")
 _COMPANION = re.compile(r"torch_\w+|torchvision|torchaudio")
 
 
@@ -199,7 +199,7 @@ def _companions(tree: Tree, metadata: Metadata, module: str) -> tuple[Fact, ...]
                 own = match[1].removeprefix(f"{module}.")
                 if own != match[1] or own.startswith("."):
                     # Of a package, `from .add import add` and `from . import add` import the file add.py.
-                    waiting += [own.strip("."), *re.findall(r"\w+", match[2] or "")]
+                    waiting += [own.strip("."), *re.findall(r"\w+", match[2] or match[3] or "")]
                 elif _COMPANION.fullmatch(own.partition(".")[0]):
                     found.append(Fact(own.partition(".")[0], Place(name, line)))
     is_there = {folder.rpartition("/")[2] for folder in tree.folders}

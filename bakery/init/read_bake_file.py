@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from bakery.core.names import PLATFORM, is_baked
-from bakery.init.findings import Place, Rest
+from bakery.init.findings import Place, Rest, is_nested_deeply
 from bakery.init.tree import TABLES, Tree
 from wheel_audit.readers import json_of
 
@@ -23,7 +23,6 @@ _OTHERS = re.compile(
 LARGEST = 32 * 1024
 """Bytes of a bake file that is read: the parser needs half a second for 20 KiB."""
 
-_DEEPEST = 50
 _MOST_BLOCKS = 200
 _MOST_VALUES = 1000
 _MOST = 40
@@ -77,7 +76,7 @@ def read_bake_file(tree: Tree, refused: str = "") -> BakeFile | None:
 
 def _named(tree: Tree) -> list[str]:
     """Return the bake and compose files at most two folders deep, without vendored ones and those of Bakery."""
-    vendored = {*TABLES["folders"]["vendored"].split(), "bake"}
+    vendored = {*TABLES["folders"]["vendored"].split(), "bake", ".github"}
     names = (name for name in tree.files if _OTHERS.fullmatch(name.rpartition("/")[2]) and name.count("/") < 3)
     return sorted(name for name in names if vendored.isdisjoint(name.lower().split("/")[:-1]))
 
@@ -88,11 +87,8 @@ def _read(tree: Tree, name: str) -> tuple[str, Mapping[str, object] | str]:
     text = content.decode("utf-8-sig", "replace")
     if len(content) > LARGEST:
         return text, f"larger than {LARGEST >> 10} KiB, so it was not read"
-    depth = 0
-    for bracket in re.findall(r"[()\[\]{}]", text):
-        depth += 1 if bracket in "([{" else -1
-        if depth > _DEEPEST:
-            return text, "nested too deeply, so it was not read"
+    if is_nested_deeply(text):
+        return text, "nested too deeply, so it was not read"
     return text, _json(text) if name.endswith(".json") else _hcl(text)
 
 

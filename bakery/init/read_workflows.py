@@ -9,15 +9,17 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from bakery.init.findings import Place, Rest
+from bakery.init.findings import MOST_FILES, Place, Rest, is_nested_deeply
 from bakery.init.tree import TABLES, Tree
 from bakery.toolchains import facts
 
 FOLDER = ".github/workflows/"
 LARGEST = 64 * 1024
-"""Bytes of a workflow that is read."""
+"""Characters of a workflow that is read: the parser needs up to two seconds for them."""
 
-_MOST_FILES = 20
+_MOST = 2 * LARGEST
+"""Characters of all workflows that are read."""
+
 _MOST_CELLS = 1024
 """GitHub runs 256 jobs of a matrix at most, and excludes before it counts."""
 
@@ -35,6 +37,9 @@ _VALUES = {
     "torch": re.compile(r"(\d{1,2})\.(\d{1,2})(\.\d{1,2})?"),
     "cuda": re.compile(r"(?:cu|cuda-?)?(\d\d)\.?(\d)(\.\d{1,2})?", re.I),
 }
+# Also in `namespace-profile-macos`, not in `farm` or `unwind`.
+_OTHER_SYSTEM = re.compile(r"(?<![a-z])(?:mac|win(?:dows|[-_\d]|\b))", re.I)
+_ARM = re.compile(r"(?<![a-z])(?:arm|aarch)(?![b-z])", re.I)
 
 
 @dataclass
@@ -69,16 +74,24 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
     names = sorted(name for name in tree.files if name.startswith(FOLDER) and name.endswith((".yml", ".yaml")))
     found: list[tuple[list[_Cell], Place]] = []
     result = Workflow()
-    for name in names[:_MOST_FILES]:
-        text = (tree.read(name, LARGEST + 1) or b"").decode("utf-8", "replace")
-        if "matrix:" not in text or len(text) > LARGEST:
+    left = _MOST
+    for name in names[:MOST_FILES]:
+        text = tree.text(name) or ""
+        if "matrix:" not in text or not (_BUILDS.search(text) or "uses: ./" in text):
             continue
         try:
+            if len(text) > min(LARGEST, left):
+                raise _Unread(
+                    f"it was not read: it is larger than {LARGEST >> 10} KiB, or all are than {_MOST >> 10} KiB"
+                )
+            left -= len(text)
             for job, line, lines in _jobs(text):
                 if _builds_wheels(tree, job, lines):
                     found.append((_cells_for_linux(job), Place(name, line)))
         except _Unread as error:
             result.rest.append(Rest(name, str(error)))
+    if len(names) > MOST_FILES:
+        result.rest.append(Rest(f"{len(names) - MOST_FILES} workflows more", f"only the first {MOST_FILES} are read"))
     cells, place = max(found, key=lambda item: len(item[0]), default=([], Place("")))
     if refused and cells:
         result.rest.append(Rest(f"the matrix in {place}", refused))
@@ -106,6 +119,8 @@ def _jobs(text: str) -> Iterator[tuple[dict[str, Any], int, str]]:
         raise _Unread("it was not read; python -m pip install 'wheel-bakery[ci]' installs its reader") from None
     if len(_ALIAS.findall(text)) > _MOST_ALIASES:
         raise _Unread("it has too many aliases")
+    if is_nested_deeply(text):
+        raise _Unread("it is nested too deeply")
     try:
         document = YAML(typ="rt", pure=True).load(text)
     except (YAMLError, ValueError, RecursionError):
@@ -169,7 +184,7 @@ def _has(cell: object, part: object) -> bool:
 
 def _cells_for_linux(job: Mapping[str, Any]) -> list[_Cell]:
     runs_on = str(job.get("runs-on", ""))
-    machines = {*re.findall(r"matrix\.(?:\w+\.)?([\w-]+)", runs_on), *(key for key in ("os",) if "${{" not in runs_on)}
+    machines = set(re.findall(r"matrix\.(?:\w+\.)?([\w-]+)", runs_on))
     found = []
     for cell in _expanded(job["strategy"]["matrix"]):
         axes: dict[str, str] = {}
@@ -180,8 +195,8 @@ def _cells_for_linux(job: Mapping[str, Any]) -> list[_Cell]:
                 machine += f" {value}"
             elif axis and (text := _value(axis, value)):
                 axes.setdefault(axis, text)
-        if not re.search(r"mac|win", machine, re.I):
-            platform = "linux/arm64" if re.search(r"arm|aarch64", machine, re.I) else "linux/amd64"
+        if not _OTHER_SYSTEM.search(machine):
+            platform = "linux/arm64" if _ARM.search(machine) else "linux/amd64"
             found.append(_Cell(axes, platform))
     return found
 

@@ -122,7 +122,7 @@ class CudaProject:
     Attributes:
         upstream: what its own workflow sets.
         needed: what a first recipe needs that is not in every one.
-        verdict: on the recipe as `init` writes it: ``right``, ``edit`` or ``said``.
+        verdict: on the recipe as `init` writes it: ``right`` or ``said``.
         has: dotted key → its value in the recipe; an empty text for a key that must be absent.
         says: a part of what `init` says.
         baked: whether it is baked for one GPU, audited and tested.
@@ -141,7 +141,7 @@ class CudaProject:
     ran: str = ""
 
 
-ONE_CUDA_CELL = {"python": "3.12", "torch": "2.11.0", "jax": "0.10.2", "cuda": "13.0.3"}
+ONE_CUDA_CELL = {"python": "3.12", "torch": "2.11.0", "cuda": "13.0.3"}
 """Axis → the one value for which CUDA projects are baked: they share the layer of torch, and the GPU machine has it, too."""
 
 

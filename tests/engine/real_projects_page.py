@@ -61,7 +61,7 @@ def tables(told: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_VERDICTS = {"right": "right", "edit": "one edit", "said": "no, as init says"}
+_VERDICTS = {"right": "right", "said": "no, as init says"}
 
 
 def cuda_page_with(page: str) -> str:

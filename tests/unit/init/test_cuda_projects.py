@@ -318,6 +318,11 @@ def test_libraries_of_cuda_need_a_toolkit(tmp_path: Path) -> None:
     assert found.draft.texts("builder.components") == ["curand"]
     assert found.draft.texts("wheel.requires") == ["cuda-toolkit[cudart,curand]==${CUDA_MAJOR}.*"]
     assert found.draft.entries["builder.environment"].value == {"LDFLAGS": "-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"}
+    # The flags of the project are not replaced, so it must add the rpath itself.
+    files = {"setup.py": text, "csrc/a.c": "#include <cuda.h>\n#include <curand.h>\n"}
+    found = made(tmp_path, {**files, "pyproject.toml": '[tool.cibuildwheel]\nenvironment = { LDFLAGS = "-s" }\n'})
+    assert found.draft.entries["builder.environment"].value == {"LDFLAGS": "-s"}
+    assert any("$ORIGIN/../nvidia/cu13/lib" in note for note in found.draft.notes)
 
 
 def test_libraries_of_cuda_that_nothing_loads_are_not_excluded(tmp_path: Path) -> None:
@@ -396,7 +401,7 @@ def test_what_the_module_imports_and_nothing_requires(tmp_path: Path) -> None:
     code = "import torch\nfrom torch_scatter import scatter\nimport torch_spline\n"
     files = {
         **setup_py("", _CALL, ', install_requires=["torch-spline"]'),
-        "pkg/__init__.py": "from .ops import x\n",
+        "pkg/__init__.py": "from . import (\n    ops,  # all\n    more,\n)\n",
         "pkg/ops.py": code,
     }
     files["pkg/other.py"] = "import torch_cluster\n"

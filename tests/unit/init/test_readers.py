@@ -466,6 +466,7 @@ def test_an_override_replaces_what_the_bake_file_says(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    write_project(tmp_path, {".github/workflows/docker-compose.yml": ""})
     names = ("compose.yaml", "docker-compose.dev.yml", "images/docker-bake.hcl", "tools/bake.hcl", "app.bake.json")
     left_out = ("bake/own.hcl", "third_party/docker-bake.hcl", "main.hcl", "a/b/c/docker-bake.hcl", "bakery.json")
     found = bake_file(tmp_path, {"docker-bake.hcl": "", **dict.fromkeys((*names, *left_out), "")})

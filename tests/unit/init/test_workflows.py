@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 
@@ -147,12 +148,13 @@ def test_other_jobs_say_nothing(tmp_path: Path, job: str) -> None:
         ("jobs: {a: 1, a: 2} # matrix:", "no YAML"),
         ("x: &x [1]\ny: [" + "*x, " * 21 + "1]\nmatrix: 1\n", "aliases"),
         ("y:\n" + "- *x\n" * 21 + "matrix: 1\n", "aliases"),
-        ("[" * 5000 + "matrix:", "no YAML"),
+        ("[" * 5000 + "matrix:", "nested too deeply"),
+        ("matrix:\n" + "#" * 70_000, "larger than 64 KiB"),
     ],
 )
 def test_a_workflow_that_cannot_be_read_is_named(tmp_path: Path, text: str, reason: str) -> None:
     read(tmp_path)
-    (tmp_path / ".github" / "workflows" / "build.yml").write_text(text)
+    (tmp_path / ".github" / "workflows" / "build.yml").write_text(text + "\n# pip wheel .\n")
     found = read_workflows(scan(tmp_path))
     assert found is not None
     assert reason in found.rest[0].reason
@@ -163,6 +165,36 @@ def test_a_table_that_contains_itself_ends(tmp_path: Path) -> None:
     job = "w: {strategy: {matrix: {a: [&a {x: *a}], exclude: [{a: *a}]}}, steps: [{run: pip wheel .}]}\n"
     found = read(tmp_path, job)
     assert found is None or found.axes == {}
+
+
+@pytest.mark.parametrize(
+    ("runner", "platforms"),
+    [
+        ("ubuntu-24.04", ["linux/amd64"]),
+        ("build-farm", ["linux/amd64"]),
+        ("unwind", ["linux/amd64"]),
+        ("linux.arm64.2xlarge", ["linux/arm64"]),
+        ("ubuntu-aarch64", ["linux/arm64"]),
+        ("ARM64", ["linux/arm64"]),
+        ("namespace-macos-arm64", []),
+        ("win-64", []),
+        ("windows", []),
+    ],
+)
+def test_the_platform_of_a_runner(tmp_path: Path, runner: str, platforms: list[str]) -> None:
+    job = f"w: {{runs-on: [{runner}], strategy: {{matrix: {{python: ['3.12']}}}}, steps: [{{run: pip wheel .}}]}}\n"
+    found = read(tmp_path, job)
+    assert (list(found.platforms[0]) if found.platforms else ["linux/amd64"]) == platforms if found else not platforms
+
+
+def test_workflows_beyond_the_limit_of_all_are_named(tmp_path: Path) -> None:
+    read(tmp_path)
+    folder = tmp_path / ".github" / "workflows"
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.yml").write_text("# matrix: pip wheel\n" + "#" * 60_000)
+    found = read_workflows(scan(tmp_path))
+    assert found is not None
+    assert [(item.what, "128 KiB" in item.reason) for item in found.rest] == [(".github/workflows/c.yml", True)]
 
 
 def test_a_recipe_has_the_matrix_of_the_workflow(tmp_path: Path) -> None:
@@ -182,7 +214,7 @@ def test_a_recipe_has_the_matrix_of_the_workflow(tmp_path: Path) -> None:
 def test_a_matrix_that_cannot_be_read_without_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ruamel.yaml", None)
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
     found = read(tmp_path, WHEELS)
     assert found is not None
     assert "wheel-bakery[ci]" in found.rest[0].reason
