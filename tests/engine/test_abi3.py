@@ -32,6 +32,7 @@ def test_built_once_and_tested_on_all(tmp_path: Path) -> None:
     assert set(again.results()) == {"wheel-cp311"}
 
 
+@pytest.mark.proof
 def test_without_the_key_different_wheels_of_one_name_are_an_error(tmp_path: Path) -> None:
     folder = unannounced(project(tmp_path / "project"))
     key = 'set wheel.abi3 = "3.11"'
@@ -65,6 +66,7 @@ def stamps(done: Done, *cells: str) -> list[tuple[str, str]]:
     return [re.findall(r"(?m)^(\d+) (stamp \S+)$", done.log(f"test-{cell}"))[-1] for cell in cells]
 
 
+@pytest.mark.proof
 def test_the_same_bytes_are_one_wheel_of_all_cells(tmp_path: Path) -> None:
     folder = same(tmp_path / "project")
     done = bakery(folder, "full", "--if-changed")

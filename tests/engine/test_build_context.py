@@ -61,6 +61,7 @@ def test_a_changed_file_of_the_same_size_and_time_is_built(tmp_path: Path) -> No
     assert built("b")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [
@@ -88,6 +89,7 @@ def test_wheels_inside_the_project_repeat_nothing(tmp_path: Path, recipe: str, w
     assert repeated(baked_beside_its_wheels) == set()
 
 
+@pytest.mark.proof
 def test_generated_files_repeat_nothing_and_changed_source_is_compiled_again(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", 'name = "tiny"\n', SOURCE)
     recipe = (folder / "bakery.toml").read_text()

@@ -291,6 +291,7 @@ def test_no_layer_holds_one(machine: Machine, baked: Done) -> None:
     assert sum(path.stat().st_size for path in layers.rglob("*")) > 100_000_000
 
 
+@pytest.mark.proof
 def test_objects_of_a_store(machine: Machine, tmp_path: Path) -> None:
     with stores.redis(tmp_path, machine.values["store"]) as store:
         recipe = 'name = "tiny"\n[matrix]\npython = ["3.11"]\n'
@@ -327,6 +328,7 @@ def test_a_lock(machine: Machine, baked: Done) -> None:
 TLS = (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))
 
 
+@pytest.mark.proof
 def test_a_node(machine: Machine, baked: Done, tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     """The engine itself, over TCP with TLS."""
     certificates(tmp_path / "tls")
@@ -352,6 +354,7 @@ def test_a_node(machine: Machine, baked: Done, tmp_path: Path, engine_environmen
     check(machine.seen(done.log("wheel-cp311") + done.log("test-cp311")), *PLACES)
 
 
+@pytest.mark.proof
 def test_a_gpu_test(machine: Machine, project: Path, tmp_path: Path) -> None:
     """It runs on the machine itself: its processes have no credential, but may read what their user may."""
     assert project

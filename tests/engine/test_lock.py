@@ -142,6 +142,7 @@ def test_one_name_is_upgraded_and_the_others_stay(project: Path) -> None:
         lock.write_text(before)
 
 
+@pytest.mark.proof
 def test_packages_of_the_base_that_differ_are_told(project: Path) -> None:
     lock = project / "bakery.lock"
     text = lock.read_text()

@@ -176,6 +176,7 @@ def test_both_results_in_each_wheel(tmp_path: Path) -> None:
     assert builds & {"native-flavorone", "native-flavortwo"} == {"native-flavortwo"}
 
 
+@pytest.mark.proof
 def test_each_extra_is_tested_in_a_clean_environment(tmp_path: Path) -> None:
     """The project lists what an extra brings; its test has that, and nothing of the other one."""
     extras = '[project.optional-dependencies]\none = ["iniconfig"]\ntwo = ["sniffio"]\n[tool.setuptools]\n'

@@ -143,6 +143,7 @@ def test_module_for_another_machine_is_told_as_what_it_is(tmp_path: Path, image:
     assert "INCOMPATIBLE" in done.err
 
 
+@pytest.mark.proof
 def test_modules_are_measured_and_compared(tmp_path: Path, image: str) -> None:
     recorded(tmp_path)
     words = ("benchmark", ".", *CALL, "--cores", "0", "--repetitions", "30", "--image", image)

@@ -62,6 +62,7 @@ imports = ["@"]
 """
 
 
+@pytest.mark.proof
 def test_two_distributions_of_one_tree_share_the_native_step(tmp_path: Path) -> None:
     """As IREE's compiler and runtime: their recipes have the same native step, so BuildKit runs it once."""
     folder = tmp_path / "project"

@@ -63,6 +63,7 @@ def test_dockerfile_gives_the_same_wheel(
     assert digests(tmp_path) == wanted
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("recipe", "prefix"), sampled([("ujson", "ujson-6.1.0-cp313-"), ("cpp", "bakery_example_cpp-1.0.0-cp313-")], 2)
 )

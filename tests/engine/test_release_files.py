@@ -68,6 +68,7 @@ def failures(runner: Runner) -> list[tuple[str, str, str]]:
     return [(done.job, done.step, done.out[-3000:]) for done in runner.ran if done.code]
 
 
+@pytest.mark.proof
 def test_releases_and_nights(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     releases = tmp_path / "releases"
     # An older release without wheels is no release to compare with.

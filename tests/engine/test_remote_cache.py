@@ -78,6 +78,7 @@ def test_objects_come_from_the_store(
     assert digests(folder / "dist") == before
 
 
+@pytest.mark.proof
 def test_a_store_that_fails_fails_no_build(tmp_path: Path, store: dict[str, str]) -> None:
     wrong = {**store, "BAKERY_CACHE_KEY": uuid.uuid4().hex, stores.PASSWORD: "wrong"}
     done = bakery(project(tmp_path / "project"), "wheel", environment=wrong)

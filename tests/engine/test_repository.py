@@ -130,6 +130,7 @@ def plain(engine_environment: Mapping[str, str], ca_bundle: Path | None, tmp_pat
     return Plain(engine_environment, ca_bundle, tmp_path / "wheels")
 
 
+@pytest.mark.proof
 def test_plain_docker_gives_the_same(scm: Path, plain: Plain) -> None:
     bakery(scm, "generate")
     git(scm, "add", "--all")
@@ -172,6 +173,7 @@ def test_plain_bake_sends_no_configuration(asking: Path, plain: Plain) -> None:
     assert names == {"HEAD", "index", "exclude", "refs", "objects"}
 
 
+@pytest.mark.proof
 def test_plain_bake_of_a_worktree_a_submodule_and_an_archive(asking: Path, plain: Plain, tmp_path: Path) -> None:
     git(asking, "worktree", "add", "--quiet", "--detach", str(tmp_path / "worktree"))
     above = project(tmp_path / "above", {"README": ""})

@@ -73,6 +73,7 @@ def test_each_wheel_has_the_record_of_its_bytes(tmp_path: Path, rounds: int) -> 
     assert "complete and as planned" in bakery(folder, "verify", "dist").out
 
 
+@pytest.mark.proof
 def test_two_recipes_of_one_command_do_not_replace_each_others_wheel(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["a"], "")
     recipe = (folder / "bakery.toml").read_text()

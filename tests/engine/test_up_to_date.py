@@ -99,6 +99,7 @@ def test_cells_that_are_cached_are_one_bake(tmp_path: Path) -> None:
     assert any("compile" in step for step in rebuilt.ran())
 
 
+@pytest.mark.proof
 def test_a_tag_that_moves_is_noticed(
     tmp_path: Path, manylinux_image: str, engine_environment: Mapping[str, str]
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_file_that_changes_during_a_bake_is_not_taken_for_built(tmp_path: Path
     assert results(bakery(folder, "wheel", "--if-changed")) == {"wheel-cp313": "kept"}
 
 
+@pytest.mark.proof
 def test_a_wheel_that_an_earlier_run_left_is_named(tmp_path: Path) -> None:
     folder = pure(tmp_path / "project", 'name = "demo"\n[wheel]\nrepair = false\n')
     (old,) = bakery(folder, "wheel").wheels

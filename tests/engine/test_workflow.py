@@ -121,6 +121,7 @@ def caller(number: int) -> str:
     return text
 
 
+@pytest.mark.proof
 def test_a_project_that_calls_the_reusable_workflow(
     tmp_path: Path, engine_environment: Mapping[str, str], release: Runner
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_project_that_uses_the_action(tmp_path: Path, engine_environment: Mapp
     assert digests(runner.artifacts / "wheels") == digests(release.artifacts / "wheels-1")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("called", [False, True])
 def test_a_pull_request_builds_the_cells_of_its_key(
     tmp_path: Path, engine_environment: Mapping[str, str], *, called: bool
