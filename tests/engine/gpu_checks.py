@@ -66,29 +66,6 @@ def torch_spline_conv() -> float:
 
 
 @check
-def torch_sparse() -> float:
-    torch, ts = map(import_module, ("torch", "torch_sparse"))
-
-    left = (torch.rand(200, 300) < 0.05) * torch.randn(200, 300)
-    right = (torch.rand(300, 150) < 0.05) * torch.randn(300, 150)
-    cells, values = left.nonzero().t().cuda(), left[left != 0].cuda()
-    index, found = ts.spspmm(cells, values, right.nonzero().t().cuda(), right[right != 0].cuda(), 200, 300, 150)
-    dense = torch.zeros(200, 150, device="cuda").index_put_((index[0], index[1]), found, accumulate=True)
-    return _worst((ts.spmm(cells, values, 200, 300, right.cuda()), left @ right), (dense, left @ right))
-
-
-@check
-def torch_cluster() -> float:
-    torch, tc = map(import_module, ("torch", "torch_cluster"))
-
-    points, others = torch.rand(200, 3), torch.rand(100, 3)
-    nearest = [tc.nearest(others.to(where), points.to(where)).cpu() for where in ("cuda", "cpu")]
-    found = [tc.knn(points.to(where), others.to(where), 4).cpu() for where in ("cuda", "cpu")]
-    distances = [(others[rows] - points[columns]).norm(dim=1) for rows, columns in found]
-    return _worst((nearest[0].float(), nearest[1].float()), (distances[0], distances[1]))
-
-
-@check
 def torch_harmonics() -> float:
     torch, harmonics = map(import_module, ("torch", "torch_harmonics"))
 
