@@ -264,7 +264,8 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
         draft.set(path, libraries, "the libraries that are not bundled")
     if not is_required:
         return
-    stated, _ = project.cibuildwheel.values.get("builder.environment", ({}, "")) if project.cibuildwheel else ({}, "")
+    settings = project.cibuildwheel.values if project.cibuildwheel else {}
+    stated, _ = settings.get("builder.environment", ({}, ""))
     has_flags = isinstance(stated, dict) and "LDFLAGS" in stated
     if major > 12 and project.metadata.backend.text == "setuptools" and not project.cmake.file and not has_flags:
         # From a module in the folder of its package; setuptools gives the flags to the linker as they are.
@@ -303,10 +304,6 @@ def _carry(draft: Draft, project: Project) -> None:
     for key, (value, place) in carried.values.items() if carried else ():
         is_test = key.startswith("test.")
         if isinstance(value, list) or (isinstance(value, dict) and key != "wheel.repair"):
-            present = draft.entries[key].value if isinstance(value, dict) and key in draft.entries else {}
-            if isinstance(value, dict) and isinstance(present, dict):
-                lost = [name for name, text in value.items() if present.get(name, text) != text]
-                draft.rest += [Rest(f"{name} ({place})", f"{key} has {present[name]!r}") for name in lost]
             draft.extend(key, value, str(place), optional=is_test)
         elif key not in draft.entries:
             draft.set(key, value, str(place), optional=is_test)

@@ -27,7 +27,7 @@ _DEEPEST = 50
 
 
 def is_nested_deeply(text: str) -> bool:
-    """Whether a text has more brackets in each other than a parser is given: some need time by the square of their number."""
+    """Whether brackets are nested more than 50 deep: the time of some parsers grows with the square of the depth."""
     depth = 0
     for bracket in re.findall(r"[()\[\]{}]", text):
         depth += 1 if bracket in "([{" else -1

@@ -195,7 +195,7 @@ def _companions(tree: Tree, metadata: Metadata, module: str) -> tuple[Fact, ...]
     waiting = ["__init__"]
     while waiting:
         if name := files.pop(waiting.pop(), ""):
-            for match, line in matches(_IMPORT, tree.text(name) or ""):
+            for match, line in matches(_IMPORT, re.sub(r"#.*", "", tree.text(name) or "")):
                 own = match[1].removeprefix(f"{module}.")
                 if own != match[1] or own.startswith("."):
                     # Of a package, `from .add import add` and `from . import add` import the file add.py.

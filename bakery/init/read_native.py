@@ -327,7 +327,7 @@ def read_sources(tree: Tree, *, is_native: bool = True) -> Sources:
         for part in (sources, built) if name in compiled else (sources,):
             part.languages.setdefault(language, Place(name))
             _includes(part, name, content, language)
-    is_for_torch = any(header.startswith(("torch/", "ATen/", "c10/")) for header in built.headers)
+    is_for_torch = any(header.startswith(("torch/", "ATen/", "c10/")) for header in sources.headers)
     kinds = ("cuda", "cxx") if is_for_torch else ()
     for_torch = [name for name, language in files[:MOST_SOURCES] if name in compiled and language in kinds]
     found = (Place(name, line) for name, text in texts(tree, for_torch) for _, line in matches(_TYPE_DISPATCH, text))

@@ -37,9 +37,9 @@ _VALUES = {
     "torch": re.compile(r"(\d{1,2})\.(\d{1,2})(\.\d{1,2})?"),
     "cuda": re.compile(r"(?:cu|cuda-?)?(\d\d)\.?(\d)(\.\d{1,2})?", re.I),
 }
-# Also in `namespace-profile-macos`, not in `farm` or `unwind`.
-_OTHER_SYSTEM = re.compile(r"(?<![a-z])(?:mac|win(?:dows|[-_\d]|\b))", re.I)
-_ARM = re.compile(r"(?<![a-z])(?:arm|aarch)(?![b-z])", re.I)
+# Not in `unwind`, `machine` or `farm`.
+_OTHER_SYSTEM = re.compile(r"windows|darwin|macos|osx|(?<![a-z])(?:mac|win)(?:x?\d|(?![a-z]))", re.I)
+_ARM = re.compile(r"arm64|aarch64|armv\d|(?<![a-z])arm(?![a-z])", re.I)
 
 
 @dataclass
@@ -80,10 +80,10 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
         if "matrix:" not in text or not (_BUILDS.search(text) or "uses: ./" in text):
             continue
         try:
-            if len(text) > min(LARGEST, left):
-                raise _Unread(
-                    f"it was not read: it is larger than {LARGEST >> 10} KiB, or all are than {_MOST >> 10} KiB"
-                )
+            if len(text) > LARGEST:
+                raise _Unread(f"larger than {LARGEST >> 10} KiB, so it was not read")
+            if len(text) > left:
+                raise _Unread(f"with those before it larger than {_MOST >> 10} KiB, so it was not read")
             left -= len(text)
             for job, line, lines in _jobs(text):
                 if _builds_wheels(tree, job, lines):

@@ -81,7 +81,7 @@ class Draft:
     def extend(
         self, path: str, items: Sequence[str] | Mapping[str, object], reason: str, *, optional: bool = False
     ) -> None:
-        """Add items to a list or a table, and the reason to its comment."""
+        """Add items to a list or a table, and the reason to its comment; a key that is there keeps its value, and is told."""
         if not items:
             return
         if path not in self.entries:
@@ -89,6 +89,8 @@ class Draft:
         entry = self.entries[path]
         if isinstance(items, Mapping):
             assert isinstance(entry.value, dict)
+            lost = [key for key, value in items.items() if entry.value.get(key, value) != value]
+            self.rest += [Rest(f"{key} ({reason})", f"{path} has {entry.value[key]!r}") for key in lost]
             entry.value |= {key: value for key, value in items.items() if key not in entry.value}
         else:
             assert isinstance(entry.value, list)

@@ -68,8 +68,7 @@ def cuda_page_with(page: str) -> str:
     """Return the page of CUDA projects with its table."""
     before, _, rest = page.partition(BEGIN)
     found = cuda_projects().values()
-    sums = {text: sum(item.verdict == key for item in found) for key, text in _VERDICTS.items()}
-    counts = ", ".join(f"{count} {text}" for text, count in sums.items() if count)
+    right = sum(item.verdict == "right" for item in found)
     rows = [
         (
             "project",
@@ -93,7 +92,7 @@ def cuda_page_with(page: str) -> str:
     ]
     rows.insert(1, ("---",) * len(rows[0]))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{before}{BEGIN}\nOf {len(found)}: {counts}.\n\n{table}\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n{right} of {len(found)} recipes are right as written. For the others, `init` says what is missing.\n\n{table}\n{END}{rest.partition(END)[2]}"
 
 
 def _sum(items: list[Item]) -> str:

@@ -401,7 +401,7 @@ def test_what_the_module_imports_and_nothing_requires(tmp_path: Path) -> None:
     code = "import torch\nfrom torch_scatter import scatter\nimport torch_spline\n"
     files = {
         **setup_py("", _CALL, ', install_requires=["torch-spline"]'),
-        "pkg/__init__.py": "from . import (\n    ops,  # all\n    more,\n)\n",
+        "pkg/__init__.py": "from . import (\n    more,  # (not other)\n    ops,\n)\n",
         "pkg/ops.py": code,
     }
     files["pkg/other.py"] = "import torch_cluster\n"
@@ -435,3 +435,12 @@ def test_printing_does_not_ask_for_a_folder_without_a_recipe(tmp_path: Path) -> 
     assert target.file == root / "bakery.toml"
     with pytest.raises(OutputError, match="exists already"):
         find_target(scan(root), pyproject=False)
+
+
+def test_a_variable_with_another_value_is_told(tmp_path: Path) -> None:
+    files = {**setup_py(), "pyproject.toml": '[tool.cibuildwheel]\nenvironment = { FLAGS = "1" }\n'}
+    draft = made(tmp_path, files).draft
+    draft.extend("builder.environment", {"FLAGS": "1", "MORE": "2"}, "x")
+    assert not [item for item in draft.rest if item.what.startswith("FLAGS")]
+    draft.extend("builder.environment", {"FLAGS": "2"}, "setup.py:1")
+    assert ("FLAGS (setup.py:1)", "builder.environment has '1'") in draft.rest

@@ -179,6 +179,10 @@ def test_a_table_that_contains_itself_ends(tmp_path: Path) -> None:
         ("namespace-macos-arm64", []),
         ("win-64", []),
         ("windows", []),
+        ("winx64", []),
+        ("aarch64-apple-darwin", []),
+        ("my-machine", ["linux/amd64"]),
+        ("linuxarm64", ["linux/arm64"]),
     ],
 )
 def test_the_platform_of_a_runner(tmp_path: Path, runner: str, platforms: list[str]) -> None:
