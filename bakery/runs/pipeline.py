@@ -22,11 +22,13 @@ from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image, Target
 from bakery.plan.model import Plan
 from bakery.plan.options import Secret
+from bakery.resolve.rules.device import device_promises
 from bakery.runs.bake_session import BakeSession, Pins
 from bakery.runs.buildx.bake import open_bakes
 from bakery.runs.buildx.board import Board, Listener
 from bakery.runs.buildx_backend import BuildxBackend, LocalCaches
 from bakery.runs.compiler_cache import FolderCache, RemoteCache, compiler_cache_targets
+from bakery.runs.device_watch import DeviceWatch
 from bakery.runs.finish import Finisher
 from bakery.runs.journal import newest_records, open_journal
 from bakery.runs.lock.make import NewLock, check_materials, make
@@ -272,7 +274,8 @@ def _bake_cells(
     watch = Watch(nodes.fault) if nodes else None
     peaks = Peaks() if is_here(engine.environment) and not nodes else None
     board = Board({target.name: target.cell.id for target in chosen.task_targets}, times)
-    with caught() as signals, open_bakes(board, common.logs, signals, listener) as bakes:
+    shown = DeviceWatch(listener, device_promises(plan), run.say)
+    with caught() as signals, open_bakes(board, common.logs, signals, shown) as bakes:
         backend = BuildxBackend(plan, engine, bakes, caches, common, pins, lock_name, node_images, imports)
         try:
             return run_tasks(finisher, backend, schedule, signals, nodes=nodes, watch=watch, peaks=peaks)

@@ -206,6 +206,33 @@ def test_nvcc_tells_the_times_of_its_phases(words: str, asked: bool) -> None:
     assert slot.timed(words.split()) == [*words.split(), *added]
 
 
+TIMES = """\
+source file name , phase name , phase input files , phase output file , arch , tool, metric , unit
+src/a.cu , cicc , a.ii , a.ptx , compute_90 , nvcc , 900.0 , ms
+src/a.cu , ptxas , a.ptx , a.cubin , sm_90a , nvcc , 500.0 , ms
+src/a.cu , ptxas , a.ptx , a.cubin , sm_80 , nvcc , 500.0 , ms
+src/b.cu , ptxas , b.ptx , b.cubin , sm_75 , nvcc , 250.0 , ms
+"""
+
+
+def test_the_gpus_of_the_first_file_are_told_once(tmp_path: Path) -> None:
+    told, table, step = (str(tmp_path / name) for name in ("told", "table", "step"))
+    Path(table).write_text(TIMES)
+    for words in (
+        "nvcc -c /opt/CMakeCUDACompilerABI.cu -o CMakeFiles/cmTC_123.dir/a.o",
+        "nvcc -c src/c.cpp",
+        "nvcc -c src/a.cu -o a.o",
+        "nvcc -c src/b.cu -o b.o",
+    ):
+        slot.tell_gpus(words.split(), told, table, step)
+    assert Path(step).read_text() == "bakery: nvcc compiled src/a.cu for sm_80 sm_90a\n"
+
+
+def test_a_table_of_nvcc_that_is_not_there_is_no_error(tmp_path: Path) -> None:
+    slot.tell_gpus(["nvcc", "-c", "a.cu"], str(tmp_path / "told"), str(tmp_path / "none"), str(tmp_path / "step"))
+    assert not (tmp_path / "step").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "name"),
     [

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gpu_checks
@@ -44,6 +45,9 @@ from bakery.toolchains.programs.packages.unpack import unpack
 LIST = Path(__file__).with_suffix(".toml")
 PYTHONS = ("3.11", "3.13", "3.14")
 """The first of them that the recipe has is measured."""
+
+GIT_SOURCES = "BAKERY_GIT_SOURCES"
+"""The variable that names a folder with git repositories, as OWNER/NAME: what CMake would download from GitHub."""
 
 PACKAGES = "BAKERY_TEST_PACKAGES"
 """The variable that names a folder with a folder of test packages for each backend."""
@@ -163,7 +167,12 @@ def told(project: CudaProject, scratch: Path) -> tuple[dict[str, object], str]:
 
 
 def bake_cuda(
-    project: CudaProject, base: str, scratch: Path, command: str = "full", prepare: Callable[[Path], None] | None = None
+    project: CudaProject,
+    base: str,
+    scratch: Path,
+    command: str = "full",
+    prepare: Callable[[Path], None] | None = None,
+    edits: Mapping[str, str] = MappingProxyType({}),
 ) -> Done:
     """Fetch a CUDA project, narrow the matrix of its written recipe to one cell for H100, and bake it.
 
@@ -171,6 +180,7 @@ def bake_cuda(
 
     Args:
         prepare: changes the fetched files.
+        edits: text of the written recipe → its replacement.
     """
     folder = fetch(Project(project.name, project.version), scratch)
     if prepare:
@@ -182,6 +192,9 @@ def bake_cuda(
     recipe = file.read_text(encoding="utf-8")
     # An image is for one platform.
     recipe = re.sub(r"(?m)^platforms = .*", 'platforms = ["linux/amd64"]', recipe)
+    for text, other in edits.items():
+        assert recipe.count(text) == 1, text
+        recipe = recipe.replace(text, other)
     for axis, value in ONE_CUDA_CELL.items():
         recipe = re.sub(rf"(?m)^((?:matrix\.)?{axis} = )\[.*?\]", rf'\1["{value}"]', recipe)
     if project.name in CHECKS:
@@ -197,6 +210,29 @@ def bake_cuda(
     narrowed = ["--set", f"CUDA_ARCHS={'9.0' if '.' in archs[1] else '90'}"] if archs else []
     (chosen,) = native_cells(folder)
     return attempt(folder, command, "--only", chosen["id"], *narrowed)
+
+
+OFFLINE_CUFINUFFT = {
+    "network = true  # guess: cmake/setupCCCL.cmake:5 downloads CCCL\n": "",
+    '"cmake.define.CMAKE_CUDA_ARCHITECTURES" = "all"': '"cmake.define.CMAKE_CUDA_ARCHITECTURES" = "90", '
+    '"cmake.define.CPM_SOURCE_CACHE" = "/src/third_party", "cmake.define.CPM_CCCL_SOURCE" = "/src/third_party/cccl"',
+}
+"""What changes in the recipe of cufinufft if its archive holds what CMake would download."""
+
+
+def add_downloads_of_cufinufft(folder: Path) -> None:
+    """Put CPM and CCCL beside the source, from the repositories in `GIT_SOURCES`."""
+    sources, kept = Path(os.environ[GIT_SOURCES]), folder / "third_party"
+    script = ["git", "-C", str(sources / "cpm-cmake" / "CPM.cmake"), "show", "v0.42.0:cmake/CPM.cmake"]
+    text = subprocess.run(script, check=True, capture_output=True, text=True).stdout
+    (kept / "cpm").mkdir(parents=True)
+    # The name that the project's setupCPM.cmake looks for.
+    (kept / "cpm" / "CPM_0.42.0.cmake").write_text(text)
+    (kept / "cccl").mkdir()
+    parts = ["CMakeLists.txt", "cmake", "lib", "cub", "libcudacxx", "thrust"]
+    archive = ["git", "-C", str(sources / "NVIDIA" / "cccl"), "archive", "v3.0.2", *parts]
+    packed = subprocess.run(archive, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "x", "-C", str(kept / "cccl")], input=packed, check=True)
 
 
 def keep_one_file_of_flash_attn(folder: Path) -> None:

@@ -122,6 +122,16 @@ def test_after_a_change_in_one_file_nvcc_compiles_that_one(tmp_path: Path) -> No
 
 
 @pytest.mark.proof
+def test_gpus_that_the_build_does_not_read_are_told_after_the_first_file(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project")
+    recipe = folder / "bakery.toml"
+    recipe.write_text(f'{recipe.read_text()}[builder.environment]\nCUDAARCHS = "80-real;90-real"\n')
+    run = bakery(folder, "wheel", code=7)
+    told = run.err.index("nvcc compiled src/one.cu not for sm_90, unlike the recipe's list of GPUs")
+    assert told < run.err.index("did not pass the audit")
+
+
+@pytest.mark.proof
 def test_the_cache_changes_no_byte_of_a_wheel(tmp_path: Path) -> None:
     cached, bare = project(tmp_path / "cached"), project(tmp_path / "bare", "false")
     (bare / "src" / "core.cpp").write_text((cached / "src" / "core.cpp").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,8 +13,11 @@ import manylinux_many
 import pytest
 from command import bakery
 from real_projects import (
+    GIT_SOURCES,
+    OFFLINE_CUFINUFFT,
     PACKAGES,
     Project,
+    add_downloads_of_cufinufft,
     backend_packages,
     bake_cuda,
     cuda_projects,
@@ -83,6 +87,15 @@ def with_python_312(debian: str, engine_environment: Mapping[str, str]) -> str:
 def test_the_wheel_of_a_cuda_project(name: str, with_python_312: str, tmp_path: Path) -> None:
     done = bake_cuda(cuda_projects()[name], with_python_312, tmp_path)
     # A wheel is there only if its audit found nothing, and its test passed.
+    assert done.code == 0, done.err[-4000:]
+    assert len(done.wheels) == 1
+
+
+@pytest.mark.proof
+@pytest.mark.skipif(not os.environ.get(GIT_SOURCES), reason=f"{GIT_SOURCES} names no folder with repositories")
+def test_a_project_that_needs_github_is_baked_without_network(with_python_312: str, tmp_path: Path) -> None:
+    project = cuda_projects()["cufinufft"]
+    done = bake_cuda(project, with_python_312, tmp_path, prepare=add_downloads_of_cufinufft, edits=OFFLINE_CUFINUFFT)
     assert done.code == 0, done.err[-4000:]
     assert len(done.wheels) == 1
 

@@ -56,6 +56,12 @@ FETCHED = ("/crates/vendor/", "/registry/src/", "/git/checkouts/")
 NVCC_TIMES = "/tmp/nvcc-times.csv"
 """nvcc appends the times of its phases to this table, which count-ccache reads. ccache does not see the option."""
 
+TOLD = "/tmp/nvcc-told"
+"""Exists once a file's GPUs were told; count-ccache removes it."""
+
+STEP_LOG = "/proc/1/fd/2"
+"""The output of the whole step. ccache would keep what a compiler's own output gets."""
+
 UNKNOWN_MB = 200
 USABLE = 0.85
 """The share of memory that compilers may use, as in with-jobs."""
@@ -239,6 +245,24 @@ def log(path: str, *values: object) -> None:
     os.close(file)
 
 
+def tell_gpus(words: list[str], told: str = TOLD, table: str = NVCC_TIMES, step: str = STEP_LOG) -> None:
+    """Say once for which GPUs nvcc compiled a file: `wheel` compares them with the recipe's. CMake's own tests do not count."""
+    source = next((word for word in words[1:] if word.endswith(".cu")), "")
+    if not source or any("cmTC_" in word for word in words):
+        return
+    try:
+        os.close(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        with open(table, encoding="utf-8", errors="replace") as file:
+            # source, phase, its inputs, its output, architecture, tool, time, unit
+            rows = [[cell.strip() for cell in line.split(",")] for line in file]
+        own = [row for row in rows if len(row) >= 8 and row[0] == source and row[1] == "ptxas"]
+        if gpus := sorted({row[-4] for row in own}):
+            log(step, f"bakery: nvcc compiled {name_of(words)[5:]} for {' '.join(gpus)}")
+    except OSError:
+        # Told before, or nobody can be told: no reason to stop a build.
+        pass
+
+
 def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue: str = QUEUE) -> int:
     """Run a compiler in a slot, or without one where there is no pool; return its status."""
     is_rust = words[0] == SCCACHE
@@ -268,6 +292,8 @@ def main(words: list[str], environment: dict[str, str], pool: str = POOL, queue:
     if "BAKERY_SLOT_LOG" in environment:
         times = (f"{moment:.3f}" for moment in (start, time.monotonic()))
         log(environment["BAKERY_SLOT_LOG"], *times, index, expected, mb, name)
+        if status == 0 and os.path.basename(words[0]) == "nvcc":
+            tell_gpus(words)
     return status
 
 
