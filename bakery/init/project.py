@@ -99,6 +99,9 @@ class Project:
     def language(self, *languages: str) -> Place | None:
         """Return the first place that shows one of the languages; for CUDA, one that the build compiles."""
         files = {name: self.built if name == "cuda" or self.is_compiled_later else self.sources for name in languages}
+        if self.cmake.file or self.meson.file:
+            # These compile no Fortran that they do not name: the files may be for users, or behind an option.
+            files["fortran"] = Sources()
         uses = (build.languages.get(name) for name in languages for build in (self.cmake, self.meson, files[name]))
         return next((place for place in uses if place), None)
 

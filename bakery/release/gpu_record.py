@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bakery.plan.cells import Cell
+from bakery.plan.cells import Cell, Merged
 from bakery.plan.model import Plan
 from bakery.plan.values import Json, substitute
 from bakery.runs.records.buildkit import record_path
@@ -15,6 +15,7 @@ GPU_TEST = ".gpu-test.json"
 """Suffix of a wheel's file name."""
 
 MAX_BYTES = 1 << 20
+_FORMAT = 2
 
 
 def gpu_fault(plan: Plan, wheel: Path) -> str:
@@ -28,22 +29,44 @@ def gpu_fault(plan: Plan, wheel: Path) -> str:
         record = read_json(path, MAX_BYTES)
     except (OSError, ValueError):
         record = None
-    if not isinstance(record, dict) or record.get("format") != 1 or not record.get("gpus"):
+    if not isinstance(record, dict) or record.get("format") != _FORMAT or not record.get("gpus"):
         return f"{path.name} is no record of a test on a GPU"
     if record.get("result") != "passed":
         return f"failed its test on a GPU: {str(record.get('fault'))[:100]}"
     about = "another file" if record.get("sha256") != file_sha256(wheel) else ""
-    about = about or ("" if record.get("tests") in _all_tests(plan) else "other tests than the recipe's")
+    about = about or ("" if _recorded(record) in _all_tests(plan) else "other tests than the recipe's")
     return f"{path.name} is about {about}" if about else ""
 
 
-def planned_test(plan: Plan, cell: Cell) -> dict[str, Json]:
-    """Return what a cell's test on a GPU does, as its record has it."""
-    plan, values = plan.of(cell), plan.values_of_wheel(cell)
-    settings = plan.cibuildwheel
-    command = substitute(settings.test_command["linux"], values)
-    return {"load": settings.load, "imports": [*plan.facts.test_imports], "command": command}
+def tested_builds(plan: Plan) -> list[Merged | None]:
+    """Return the native builds whose extras are tested, each in an environment of its own; one None without extras."""
+    return [build for build in plan.merged if build.extra] or [None]
 
 
-def _all_tests(plan: Plan) -> list[dict[str, Json]]:
-    return [planned_test(plan, cell) for cell in plan.cells]
+def planned_tests(plan: Plan, cell: Cell) -> list[dict[str, Json]]:
+    """Return what a cell's tests on a GPU do, as its record has it: one for each of `tested_builds`."""
+    values, settings, facts = plan.values_of_wheel(cell), plan.of(cell).cibuildwheel, plan.of(cell).facts
+    return [
+        {
+            "extra": build.extra if build else "",
+            "load": settings.load,
+            "without": [other.folder for other in plan.merged if build and other != build],
+            "imports": [*facts.test_imports],
+            "command": substitute(settings.test_command["linux"], {**values, **(build.args if build else {})}),
+        }
+        for build in tested_builds(plan)
+    ]
+
+
+def _recorded(record: dict[str, object]) -> list[object]:
+    """Return the tests of a record, without what came of them."""
+    tests = record.get("tests")
+    came = ("packages", "fault")
+    return [
+        {key: value for key, value in item.items() if key not in came} if isinstance(item, dict) else item
+        for item in (tests if isinstance(tests, list) else [])
+    ]
+
+
+def _all_tests(plan: Plan) -> list[list[dict[str, Json]]]:
+    return [planned_tests(plan, cell) for cell in plan.cells]

@@ -17,9 +17,9 @@ from bakery.core.inside import Inside
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Json, substitute
-from bakery.release.gpu_record import GPU_TEST, MAX_BYTES, planned_test
+from bakery.release.gpu_record import GPU_TEST, MAX_BYTES, planned_tests, tested_builds
 from bakery.release.verify import assigned
-from bakery.resolve.wheel_test import TEST
+from bakery.resolve.wheel_test import test_place
 from bakery.runs.buildx.rawjson import lines_of
 from bakery.runs.lock import lock_file
 from bakery.runs.lock.model import LockedFile, Materials
@@ -119,17 +119,24 @@ def _copy_files(root: Path, plan: Plan, folder: Path) -> None:
 
 
 def _job(plan: Plan, cell: Cell, wheel: Path, locked: Materials | None) -> dict[str, Json]:
-    plan, values = plan.of(cell), plan.values_of_wheel(cell)
-    packages = locked.packages.get(TEST) if locked else None
+    own, values = plan.of(cell), plan.values_of_wheel(cell)
+    tests: list[Json] = []
+    for does, build in zip(planned_tests(plan, cell), tested_builds(plan), strict=True):
+        packages = locked.packages.get(test_place(build)) if locked else None
+        tests.append(
+            {
+                "does": does,
+                "requirements": [substitute(item, values) for item in own.cibuildwheel.test_requirements],
+                "locked": [_pinned(item) for item in packages.files.values()] if packages else [],
+                "variables": {**values, **(build.args if build else {})},
+            }
+        )
     return {
         "wheel": wheel.name,
         "python": cell.axes["python"],
-        "requirements": [substitute(item, values) for item in plan.cibuildwheel.test_requirements],
-        "index": substitute(plan.facts.framework_index, values),
-        "locked": [_pinned(item) for item in packages.files.values()] if packages else [],
+        "index": substitute(own.facts.framework_index, values),
         "files": plan.recipe,
-        "variables": {**values},
-        "tests": planned_test(plan, cell),
+        "tests": tests,
     }
 
 

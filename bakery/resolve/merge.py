@@ -90,11 +90,6 @@ def merged_builds(settings: Settings, drafts: Sequence[CellDraft], recipes: Mapp
                 f"native.extra: {wrong[0]!r} is no normalised name of an extra",
                 hint="use lower-case letters, digits and single hyphens, in the values of its variables, too",
             )
-        if recipe.test.gpu:
-            raise PlanError(
-                "native.extra: gpu-test makes one environment for each wheel, and this wheel has a test for each extra",
-                hint="leave out test.gpu: the bake loads and imports with each extra; or leave out native.extra",
-            )
     _check_use(recipe, {name for build in builds for name in build.args})
     return tuple(builds)
 

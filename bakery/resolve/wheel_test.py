@@ -29,14 +29,18 @@ from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.pip_steps import NET, NETWORK
 from bakery.toolchains.toolkits.base import STUBS
 
-TEST = "test"
-"""The place of a lock with what the test needs."""
+_TEST = "test"
 
 FIRST = "/wheels/first"
 """The folder of the wheel that is tested, if one build has several names."""
 
 REQUIRES = "/requires"
 """A folder, since BuildKit looks at all files beside the one that a step mounts from another stage."""
+
+
+def test_place(build: Merged | None) -> str:
+    """Return the place of a lock with what the test needs: of the extra of a build, or of none."""
+    return f"{_TEST}{_ending(build.extra if build else '')}"
 
 
 def run_list(extra: str = "") -> str:
@@ -79,7 +83,7 @@ def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
 def _test(parts: Parts, lines: Lines, build: Merged | None = None) -> tuple[Stage, ...]:
     """Return the stages of a test: with the extra of a build, or with none."""
     settings, extra = parts.settings, build.extra if build else ""
-    place, listed = f"{TEST}{_ending(extra)}", f"{TEST_REQUIREMENTS}{_ending(extra)}"
+    place, listed = test_place(build), f"{TEST_REQUIREMENTS}{_ending(extra)}"
     requirements = dict.fromkeys(
         (
             *tested_framework(settings),

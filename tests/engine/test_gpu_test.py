@@ -40,7 +40,7 @@ def test_a_wheel_is_installed_and_tried(tmp_path: Path, monkeypatch: pytest.Monk
     assert record["fault"] == ("test command" if command == "false" else "")
     assert record["gpus"] == [{"name": "G", "capability": "9.0"}]
     assert record["sha256"] == file_sha256(wheel)
-    assert record["packages"]["Demo"] == "1.0"
+    assert record["tests"][0]["packages"]["Demo"] == "1.0"
     assert tested == [wheel]
 
 
@@ -82,7 +82,7 @@ def test_no_package_runs_with_a_credential(tmp_path: Path, monkeypatch: pytest.M
     assert record["fault"] == ""
     assert done.returncode == 0
     assert "hunter2" not in told.read_text()
-    assert record["packages"].get("dep") == (None if installed else "1.0")
+    assert record["tests"][0]["packages"].get("dep") == (None if installed else "1.0")
 
 
 @pytest.mark.usefixtures("driver")
@@ -100,4 +100,40 @@ def test_the_framework_s_index_is_asked(tmp_path: Path, monkeypatch: pytest.Monk
         prepare([(tmp_path, planned(tmp_path, text))], [wheel], folder)
         done = subprocess.run([sys.executable, str(folder / "run.py")], env=os.environ, check=False)
     record = json.loads((folder / "records" / f"{wheel.name}.gpu-test.json").read_text())
-    assert (done.returncode, record["packages"]["torch"]) == (0, "2.11.0+cu130")
+    assert (done.returncode, record["tests"][0]["packages"]["torch"]) == (0, "2.11.0+cu130")
+
+
+EXTRAS = """
+[builder]
+toolkit = "cuda"
+[native]
+command = "make"
+merge = ["cuda"]
+into = "src/demo/cu${CUDA_MAJOR}"
+extra = "cuda${CUDA_MAJOR}"
+"""
+
+
+@pytest.mark.usefixtures("driver")
+def test_each_extra_has_an_environment_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "index").mkdir()
+    for name in ("runtime12", "runtime13"):
+        write_dependency(tmp_path / "index", b"", name)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    text = RECIPE.replace(COMMAND, "test ${CUDA_MAJOR} = 12").replace("[test]", f"{EXTRAS}[test]", 1)
+    plan = planned(tmp_path, text.replace("[matrix]", '[matrix]\ncuda = ["12.9.1", "13.0.3"]'))
+    extras = {name: [f"Requires-Dist: runtime{name[4:]}; extra == '{name}'"] for name in ("cuda12", "cuda13")}
+    lines = [line for name, listed in extras.items() for line in (f"Provides-Extra: {name}", *listed)]
+    metadata = "\n".join(["Metadata-Version: 2.1", "Name: Demo", "Version: 1.0", *lines, ""])
+    wheel = write_wheel(tmp_path, TAG, {}, metadata=metadata)
+    folder = tmp_path / "prepared"
+    prepare([(tmp_path, plan)], [wheel], folder)
+    done = subprocess.run([sys.executable, str(folder / "run.py")], env=os.environ, check=False)
+    record = json.loads((folder / "records" / f"{wheel.name}.gpu-test.json").read_text())
+    assert (done.returncode, record["result"], record["fault"]) == (1, "failed", "cuda13: test command")
+    runtimes = {"runtime12", "runtime13"}
+    assert {item["extra"]: runtimes & item["packages"].keys() for item in record["tests"]} == {
+        "cuda12": {"runtime12"},
+        "cuda13": {"runtime13"},
+    }

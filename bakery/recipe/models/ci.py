@@ -102,7 +102,8 @@ class Ci(Model):
     of development (``1.4.0.dev7``), as setuptools-scm and its like make them after a tag. Needs ``schedule``."""
     sdist: StrictBool = False
     """Also build the source distribution, bake one wheel from it, and compare that wheel's files with those of the wheel
-    that the repository gives: a file that the archive lacks stops the release. It is attested and published with the wheels."""
+    that the repository gives: a file that the archive lacks stops the release, another text of one is a warning. It is
+    attested and published with the wheels."""
     runners: dict[WorkflowLine, WorkflowLine] = Field(default={}, examples=[{"linux/arm64": "ubuntu-24.04-arm"}])
     """The runner label of each platform. By default, GitHub's runner of the same architecture, without emulation:
     ``ubuntu-24.04``, ``ubuntu-24.04-arm``, ``macos-15``, ``macos-15-intel``, ``windows-2025``, ``windows-11-arm``."""

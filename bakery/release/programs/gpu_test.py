@@ -3,7 +3,7 @@
 Usage: python run.py [--installed]
 
 It runs in a folder that `wheel-bakery gpu-test` filled, and needs nothing but Python, pip and NVIDIA's driver. Each wheel
-gets an environment of its own. Exit status 1: a test failed. 2: there is no GPU, or no Python that a wheel needs.
+gets an environment of its own, with several extras one for each. Exit status 1: a test failed. 2: there is no GPU, or no Python that a wheel needs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 _KEPT = ("LANG", "LC_ALL", "TZ", "CUDA_VISIBLE_DEVICES")
 """Variables of this machine that a test gets: none that may hold a credential."""
 _CAPABILITY = (75, 76)
@@ -95,8 +95,14 @@ def _test(folder: Path, job: Mapping[str, Any], gpu: Mapping[str, Any], *, insta
     """Test one wheel and write its record; return whether it passed."""
     wheel = folder / "wheels" / job["wheel"]
     print(f"{wheel.name}: on {', '.join(item['name'] for item in gpu['gpus'])}, driver {gpu['driver']}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="gpu-test-") as scratch:
-        fault, packages = _checked(folder, job, Path(scratch), wheel, installed=installed)
+    tests = []
+    for test in job["tests"]:
+        with tempfile.TemporaryDirectory(prefix="gpu-test-") as scratch:
+            fault, packages = _checked(folder, {**job, **test}, Path(scratch), wheel, installed=installed)
+        tests.append({**test["does"], "packages": packages, "fault": fault})
+    faults = [
+        f"{test['extra']}: {test['fault']}" if test["extra"] else test["fault"] for test in tests if test["fault"]
+    ]
     record = {
         "format": FORMAT,
         "wheel": wheel.name,
@@ -104,16 +110,15 @@ def _test(folder: Path, job: Mapping[str, Any], gpu: Mapping[str, Any], *, insta
         **gpu,
         "python": job["python"],
         "environment": "installed" if installed else "clean",
-        "packages": packages,
-        "tests": job["tests"],
-        "result": "failed" if fault else "passed",
-        "fault": fault,
+        "tests": tests,
+        "result": "failed" if faults else "passed",
+        "fault": ", ".join(faults),
     }
     path = folder / "records" / f"{wheel.name}.gpu-test.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    print(f"{wheel.name}: {record['result']}{': ' + fault if fault else ''}", flush=True)
-    return not fault
+    print(": ".join(filter(None, [wheel.name, record["result"], record["fault"]])), flush=True)
+    return not faults
 
 
 def _checked(
@@ -129,13 +134,14 @@ def _checked(
     driver = _driver_folder()
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
     environment.update({"PATH": path, "HOME": str(work), "LD_LIBRARY_PATH": driver, **job["variables"]})
-    tests = job["tests"]
-    smoke = [python, str(folder / "smoke.py"), str(wheel), "--driver", driver, *["--load"] * tests["load"]]
-    smoke += [word for module in tests["imports"] for word in ("--import", module)]
+    does = job["does"]
+    smoke = [python, str(folder / "smoke.py"), str(wheel), "--driver", driver, *["--load"] * does["load"]]
+    smoke += [word for module in does["imports"] for word in ("--import", module)]
+    smoke += [word for other in does["without"] for word in ("--without", other)]
     steps: list[tuple[str, Callable[[], bool]]] = [
         ("install", lambda: _install(job, scratch, wheel, environment, installed=installed)),
         ("load and import", lambda: _succeeds(smoke, work, environment)),
-        ("test command", lambda: _succeeds(["sh", "-c", tests["command"]], work, environment)),
+        ("test command", lambda: _succeeds(["sh", "-c", does["command"]], work, environment)),
     ]
     fault = next((name for name, step in steps if not step()), "")
     if fault == "install":
@@ -151,7 +157,7 @@ def _install(
     Only wheels are taken, and all are downloaded before the first one is installed: from then on, ``.pth`` files of packages
     run whenever Python starts, so nothing gets more than ``environment``, without the index and its password.
     """
-    venv, wheels = scratch / "venv", scratch / "wheels"
+    venv, wheels, extra = scratch / "venv", scratch / "wheels", job["does"]["extra"]
     python = str(venv / "bin" / "python")
     # This Python's pip, if it has one, saves the time to copy another.
     outer = importlib.util.find_spec("pip") is not None
@@ -171,7 +177,7 @@ def _install(
         lock.write_text("\n".join(job["locked"]) + "\n", encoding="utf-8")
         if not _succeeds([*download, "--no-deps", "--require-hashes", "-r", str(lock)], scratch, os.environ):
             return False
-    elif not _succeeds([*download, str(wheel), *job["requirements"]], scratch, os.environ):
+    elif not _succeeds([*download, str(wheel) + f"[{extra}]" * bool(extra), *job["requirements"]], scratch, os.environ):
         return False
     shutil.copy(wheel, wheels)
     alone = {**environment, "PIP_CONFIG_FILE": os.devnull}

@@ -444,3 +444,12 @@ def test_a_variable_with_another_value_is_told(tmp_path: Path) -> None:
     assert not [item for item in draft.rest if item.what.startswith("FLAGS")]
     draft.extend("builder.environment", {"FLAGS": "2"}, "setup.py:1")
     assert ("FLAGS (setup.py:1)", "builder.environment has '1'") in draft.rest
+
+
+@pytest.mark.parametrize(("named", "packages"), [("", []), ("enable_language(Fortran)\n", ["gfortran"])])
+def test_fortran_that_cmake_does_not_name_is_not_compiled(tmp_path: Path, named: str, packages: list[str]) -> None:
+    cmake = f"project(demo LANGUAGES CXX)\noption(FORTRAN OFF)\nif(FORTRAN)\nenable_language(Fortran)\nendif()\n{named}"
+    pyproject = '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
+    pyproject += '[project]\nname = "demo"\nversion = "1"\n'
+    files = {"pyproject.toml": pyproject, "CMakeLists.txt": cmake, "include/demo.f90": "", "src/a.cpp": ""}
+    assert made(tmp_path, files).draft.texts("builder.system-packages") == packages

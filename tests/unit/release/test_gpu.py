@@ -15,7 +15,7 @@ from bakery.core.errors import AuditError, OutputError, PlanError, UnavailableEr
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
 from bakery.plan.values import Json
-from bakery.release.gpu_record import gpu_fault, planned_test
+from bakery.release.gpu_record import gpu_fault, planned_tests
 from bakery.release.gpu_test import prepare, run
 from bakery.release.verify import verify
 from wheel_audit.plain_files import file_sha256
@@ -59,12 +59,12 @@ def test_the_job_runs_before_everything_is_published(tmp_path: Path) -> None:
 
 def record_of(plan: Plan, wheel: Path, **changes: Json) -> Path:
     record: dict[str, Json] = {
-        "format": 1,
+        "format": 2,
         "sha256": file_sha256(wheel),
         "gpus": [{"name": "G"}],
         "result": "passed",
         "fault": "",
-        "tests": planned_test(plan, plan.cells[0]),
+        "tests": planned_tests(plan, plan.cells[0]),
     }
     path = wheel.parent / ".provenance" / f"{wheel.name}.gpu-test.json"
     path.parent.mkdir(exist_ok=True)
@@ -79,7 +79,10 @@ def record_of(plan: Plan, wheel: Path, **changes: Json) -> Path:
         ({"sha256": "0" * 64}, "is about another file"),
         ({"result": "failed", "fault": "test command"}, "failed its test on a GPU: test command"),
         ({"gpus": []}, "is no record"),
-        ({"tests": {"load": True, "imports": ["demo"], "command": "true"}}, "is about other tests"),
+        ({"format": 1}, "is no record"),
+        ({"tests": "none"}, "is about other tests"),
+        ({"tests": []}, "is about other tests"),
+        ({"tests": [{"load": True, "imports": ["demo"], "command": "true"}]}, "is about other tests"),
     ],
 )
 def test_records_that_are_refused(tmp_path: Path, changes: dict[str, Json], fault: str) -> None:

@@ -12,6 +12,7 @@ from bakery.emit.dockerfile import dockerfile
 from bakery.plan.dockerfile import Arg, Env, Run
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
+from bakery.release.gpu_record import planned_tests
 from bakery.resolve.rules.device import device_promises
 from bakery.runs.expectations import promise_of
 from bakery.runs.lock.pins import lock_contexts
@@ -138,11 +139,6 @@ def test_a_folder_for_each_cell_without_merge(tmp_path: Path) -> None:
         ('merge = ["cuda"]', 'extra = "cuda${CUDA_MAJOR}"', "nothing is merged"),
         ('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "cuda${CUDA_VERSION}"', "'cuda12.9.1' is no normalised name"),
         ('merge = ["cuda"]', 'merge = ["cuda"]\nextra = "Cuda_${CUDA_MAJOR}"', "the normalised name of an extra"),
-        (
-            '["cuda"]\nenvironment',
-            '["cuda"]\nextra = "cu${CUDA_MAJOR}"\n[test]\ngpu = true\ncommand = "x"\n[native.environment]\n#',
-            "gpu-test makes one environment",
-        ),
         ('merge = ["cuda"]', 'merge = ["cud"]', "no axis cud"),
         ('merge = ["cuda"]', 'merge = ["python"]', "no axis python"),
         ("[wheel]", '[wheel]\nnaming = { local = "cu${CUDA_TAG}" }', "only its native step can depend on one"),
@@ -195,6 +191,22 @@ def test_an_extra_requires_what_its_build_needs(
     plan = planned(tmp_path, EXTRA.replace(COMPONENTS, components))
     pairs = [(item, "cuda12") for item in twelve] + [(item, "cuda13") for item in thirteen]
     assert [*plan.audit.requires] == [(f'{item}; extra == "{extra}"',) for item, extra in pairs]
+
+
+def test_each_extra_has_a_test_of_its_own_on_a_gpu(tmp_path: Path) -> None:
+    test = '[test]\ngpu = true\nimports = ["jaxlike"]\ncommand = "python check.py ${CUDA_MAJOR}"\n'
+    plan = planned(tmp_path, EXTRA + test)
+    other = {"cuda12": "src/jaxlike/cu13", "cuda13": "src/jaxlike/cu12"}
+    assert planned_tests(plan, plan.cells[0]) == [
+        {
+            "extra": extra,
+            "load": True,
+            "without": [other[extra]],
+            "imports": ["jaxlike"],
+            "command": f"python check.py {extra[-2:]}",
+        }
+        for extra in ("cuda12", "cuda13")
+    ]
 
 
 def test_each_extra_has_a_test_of_its_own(tmp_path: Path) -> None:
