@@ -47,6 +47,7 @@ _TASKS = {
         "gpu-test": Entry("Test wheels on the GPU of this machine.", "wheels:gpu_test"),
         "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
         "variants": Entry("Package wheels again as wheel variants (PEP 825).", "wheels:variants"),
+        "meta": Entry("Write the meta package of wheels with several names.", "wheels:meta"),
         "coverage": Entry("Show what a package index lacks, and which releases are new.", "coverage:coverage"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
     },

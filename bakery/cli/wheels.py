@@ -228,6 +228,37 @@ def variants(
         echo(str(path))
 
 
+def meta(wheels: options.Wheels, recipe: options.Recipes = None, set_: options.Sets = None) -> None:
+    """Write the meta package of wheels with a distribution for each CUDA release, beside the first of them.
+
+    wheel.naming.meta has its name. `pip install my-kernels[cu13]` then installs my-kernels-cu13.
+
+    Example: wheel-bakery meta dist/
+    """
+    import tempfile
+
+    from bakery.cli.recipes import plans
+    from bakery.core.inside import Inside
+    from bakery.release.meta import extras, meta_packages
+    from bakery.release.verify import assigned
+    from bakery.runs.publish import publish
+
+    files = _wheel_files(wheels)
+    named = [plan for _, plan in plans(recipe, set_) if extras(plan)]
+    if not named:
+        raise UsageError(
+            "no recipe has wheel.naming.meta", hint='set naming = { name = "x-cu${CUDA_MAJOR}", meta = "x" }'
+        )
+    for plan in named:
+        own = [path for paths in assigned(plan, files)[0].values() for path in paths]
+        made = meta_packages(plan, own)
+        with tempfile.TemporaryDirectory(prefix="bakery-") as scratch:
+            for name, content in made.items():
+                Inside(Path(scratch)).write(name, content)
+            for path in publish([Path(scratch) / name for name in made], own[0].parent, root=Path.cwd()):
+                echo(str(path))
+
+
 def index(
     wheels: options.Wheels,
     output: Annotated[

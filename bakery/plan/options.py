@@ -78,6 +78,7 @@ class Naming:
         clean: the project's local version is removed.
         index: ``public``, ``private``, or empty if unknown.
         name: the name of the distribution; empty for the project's.
+        meta: the name of the package that has an extra for the distribution; empty for none.
     """
 
     clean: bool = False
@@ -85,6 +86,7 @@ class Naming:
     build_tag: Value = ()
     index: str = ""
     name: Value = ()
+    meta: str = ""
 
     @property
     def words(self) -> Value:

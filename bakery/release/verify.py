@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import substitute
 from bakery.release.gpu_record import gpu_fault
+from bakery.release.meta import extras, meta_packages
 from bakery.release.size import LIMIT_HINT, ProjectSize, by_project, limit_of, uploaded
 from bakery.release.variants import other_files
 from bakery.resolve.rules.device import device_promises
@@ -85,6 +87,8 @@ def verify(
         device = device_promises(plan)
         found, served, absent, left = assigned(plan, left)
         missing += absent
+        left, faults_of_meta = _without_meta(plan, found, left)
+        problems += faults_of_meta
         for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if found.get(cell.id)):
             matched, others = found[cell.id], served.get(cell.id, ())
             expectations = promises(plan, cell, device.get(cell.id), matched, others)
@@ -121,6 +125,24 @@ def verify(
             else "; ".join(hints),
         )
     return Release(len(wheels), projects, tuple(growth))
+
+
+def _without_meta(
+    plan: Plan, found: Mapping[str, Sequence[Path]], left: Sequence[Path]
+) -> tuple[list[Path], list[str]]:
+    """Return the wheels left that are no meta package of a plan, and what is wrong with its meta packages."""
+    names = {name.replace("-", "_") for name in extras(plan)}
+    try:
+        made = meta_packages(plan, [path for paths in found.values() for path in paths]) if names else {}
+    except AuditError:
+        # A wheel is missing, which is said, or they have several versions.
+        made = {}
+    by_name = {path.name: path for path in left if path.name.partition("-")[0] in names}
+    faults = [f"{plan.recipe}: {name} is missing: run `wheel-bakery meta`" for name in made if name not in by_name]
+    for name in made.keys() & by_name.keys():
+        if file_sha256(by_name[name]) != hashlib.sha256(made[name]).hexdigest():
+            faults.append(f"{name}: is not the meta package of these wheels: run `wheel-bakery meta`")
+    return [path for path in left if path.name not in made], faults
 
 
 def _growth(plan: Plan, planned: Iterable[Path], baseline: Iterable[Path]) -> dict[str, bool]:

@@ -27,7 +27,9 @@ def namings(settings: Settings) -> tuple[Naming, ...]:
     """Return the names of the wheels of one build; the first one is tested."""
     wheel = settings.recipe.wheel
     return tuple(
-        Naming(item.clean, _value(item.local), _value(item.build_tag), item.index or "", _value(item.name))
+        Naming(
+            item.clean, _value(item.local), _value(item.build_tag), item.index or "", _value(item.name), item.meta or ""
+        )
         for item in (wheel.naming, *wheel.also_named)
     )
 

@@ -49,6 +49,9 @@ _BuildTag = Annotated[
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?\Z")
 """The name of a distribution, as the name specification defines it."""
 
+_MetaName = Annotated[
+    Line, Matching(NAME, "the name of a distribution, such as 'my-kernels'", "use letters, digits, - and _")
+]
 _Name = Annotated[
     Line,
     Matching(
@@ -91,6 +94,9 @@ class Naming(Model):
     name: _Name | None = Field(default=None, examples=["my-kernels-cu${CUDA_MAJOR}"])
     """The name of the distribution, which users install. Modules keep their names, so only one of several distributions with the
     same modules can be installed."""
+    meta: _MetaName | None = Field(default=None, examples=["my-kernels"])
+    """The name of a meta package, which `wheel-bakery meta` writes. It has no files, and an extra for each distribution:
+    ``pip install my-kernels[cu13]`` installs ``my-kernels-cu13``. ``name`` is this name, a hyphen and the extra."""
     clean: StrictBool = False
     """Remove the local version label that the project sets."""
     local: _Local | None = Field(default=None, examples=["cu128"])
@@ -103,6 +109,10 @@ class Naming(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Naming:
+        if self.meta and not (self.name or "").startswith(f"{self.meta}-"):
+            raise invalid(
+                f'meta: the name of a distribution is that of the meta package and an extra: name = "{self.meta}-cu${{CUDA_MAJOR}}"'
+            )
         if self.clean and self.local:
             raise invalid("clean removes the local version, and local sets one; write one of the two")
         return self

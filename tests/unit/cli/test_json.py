@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 
 NO_TABLE = {
-    "init", "check", "generate", "lock", "shell", "logs", "report", "verify", "gpu-test", "variants", "index",
+    "init", "check", "generate", "lock", "shell", "logs", "report", "verify", "gpu-test", "variants", "meta", "index",
     "schema", "completion", "engine env", "engine up", "engine down", "engine status", "engine emulate",
     "engine remove", "builders up", "builders rm",
 }  # fmt: skip
