@@ -113,6 +113,7 @@ class Audit:
         abi3: the lowest Python of stable-ABI wheels; empty for none.
         py3: the wheels are for every Python 3.
         max_size_mb: the largest wheel in MB (10⁶ bytes); 0 for PyPI's limit.
+        native: the folder of the source with the result of the native step; none if it is merged.
         torch_abi: the oldest torch of wheels that keep to its stable ABI; empty for none.
         variant_label: the label of wheel variants; empty for one that names the properties.
         variant_properties: (``namespace :: feature``, value) that replace what the audit reads.
@@ -132,6 +133,7 @@ class Audit:
     variant_label: Value = ("",)
     variant_properties: tuple[tuple[str, Value], ...] = ()
     py3: bool = False
+    native: Value = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,7 @@ def _audit(settings: Settings, builds: Sequence[Merged]) -> Audit:
         max_size_mb=size_mb(limit) if (limit := wheel.max_size) else 0,
         variant_label=parse_value(wheel.variants.label or ""),
         variant_properties=parse_table(wheel.variants.properties),
+        native=parse_value(settings.recipe.native.into) if settings.recipe.native and not builds else (),
     )
 
 

@@ -47,6 +47,8 @@ class DeviceWatch(Listener):
     def _compare(self, cell: str, file: str, gpus: set[str]) -> None:
         promise = self._promises.pop(cell, None)
         wanted = {code for code in promise.archs if code.startswith("sm_")} if promise else set()
+        # The audit takes sm_90a for sm_90, too.
+        gpus = {code.rstrip("af") if code.rstrip("af") in wanted else code for code in gpus}
         lacks, more = (" ".join(sorted(codes)) for codes in (wanted - gpus, gpus - wanted))
         told = [f"not for {lacks}"] * bool(lacks) + [f"also for {more}"] * bool(more)
         if wanted and told:

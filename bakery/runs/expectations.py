@@ -145,6 +145,7 @@ def _promise(
         folders=tuple(
             ExpectedFolder(folder, item.archs, item.cuda) for folder, item in (device.folders if device else {}).items()
         ),
+        native=substitute(audit.native, values),
         requires=tuple(substitute(item, values) for item in audit.requires),
         cxx_abi=_cxx_abi(values.get("TORCH_VERSION", ""), cell.platform),
         torch_abi=audit.torch_abi,

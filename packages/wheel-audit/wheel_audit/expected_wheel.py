@@ -23,6 +23,16 @@ class ExpectedFolder:
     cuda: str = ""
 
 
+def is_in(path: str, folder: str) -> str:
+    """Return the folder of a wheel that a file of it is in, if it is that of the source; else an empty text.
+
+    ``folder`` is as the source has it, ``src/pkg/cu12``; the wheel's may lack the first names.
+    """
+    names = folder.split("/")
+    folders = ("/".join(names[start:]) for start in range(len(names)))
+    return next((name for name in folders if path.startswith(f"{name}/")), "")
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedWheel:
     """What a wheel must be; ``None`` (or empty) means that nothing is promised about it.
@@ -41,6 +51,7 @@ class ExpectedWheel:
         device_archs: exactly the device code that it must have, as in nvcc's ``code=``: ``sm_90a``, ``compute_90``.
         cuda: the CUDA release that it is built for: ``13.0.3``; only the major is compared. It promises no device code.
         folders: the same for objects in some folders; ``device_archs`` and ``cuda`` are of those outside of them.
+        native: a folder of the source with compiled files, of which the wheel must have some; empty for none.
         requires: requirements that METADATA must have: ``torch==2.11.*``, or one that admits this release.
         cxx_abi: libstdc++'s ABI in the torch that it is built for: ``cxx11`` (1) or ``old`` (0).
         torch_abi: the oldest torch whose stable ABI, and nothing else of torch, it uses: ``2.10``.
@@ -63,6 +74,7 @@ class ExpectedWheel:
     device_archs: tuple[str, ...] = ()
     cuda: str = ""
     folders: tuple[ExpectedFolder, ...] = ()
+    native: str = ""
     requires: tuple[str, ...] = ()
     cxx_abi: CxxAbi = ""
     torch_abi: str = ""

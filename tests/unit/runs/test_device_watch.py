@@ -27,7 +27,8 @@ def said(*lines: str, targets: tuple[str, ...] = ("wheel-cp312", "test-cp312")) 
         ("sm_80 sm_90", ""),
         ("sm_80", "not for sm_90"),
         ("sm_75 sm_80 sm_90", "also for sm_75"),
-        ("sm_90a", "not for sm_80 sm_90 and also for sm_90a"),
+        ("sm_80 sm_90a", ""),
+        ("sm_120a", "not for sm_80 sm_90 and also for sm_120a"),
     ],
 )
 def test_the_first_file_is_compared_with_the_recipe(gpus: str, told: str) -> None:

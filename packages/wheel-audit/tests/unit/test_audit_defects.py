@@ -418,7 +418,8 @@ def test_every_check_id_is_planted() -> None:
         "extra-undeclared",
         "no-machine-code",
         "device-folder-absent",
-    }  # test_what_only_warns, test_a_platform_without_machine_code, test_each_folder_…
+        "native-absent",
+    }  # test_a_folder_of_compiled_files…, test_what_only_warns, test_a_platform_without_machine_code, test_each_folder_…
     elsewhere |= {"promised-torch-abi"}  # test_audit_torch.py
     elsewhere |= {"variant-file", "variant-label", "variant-property"}  # test_variant.py
     contents = {check for check in check_ids() if check.startswith("wheel-contents")}  # test_audit_tools.py
@@ -633,3 +634,11 @@ def _bomb(path: Path) -> Path:
     return _rewritten(
         path, lambda data: _patched(data, data.index(b"PK\x01\x02") + 24, (3 << 30).to_bytes(4, "little"))
     )
+
+
+@pytest.mark.parametrize("folder", ["src/demo/lib", "demo/lib", "lib"])
+def test_a_folder_of_compiled_files_is_in_the_wheel(folder: str, tmp_path: Path) -> None:
+    there = write_wheel(tmp_path, files={f"{folder.removeprefix('src/')}/libdemo.so": shared_object()})
+    assert "native-absent" not in ids(there, ExpectedWheel(native=folder))
+    lost = write_wheel(tmp_path, files={"demo/libdemo.so": shared_object()})
+    assert "native-absent" in ids(lost, ExpectedWheel(native=folder))
