@@ -43,6 +43,7 @@ class NativeBuild:
         modules: names of extension modules.
         abi3: the lowest Python of the stable ABI.
         torch_abi: the torch release whose stable ABI some code uses.
+        rpath: the first CMake file that says something of INSTALL_RPATH.
     """
 
     file: str = ""
@@ -57,6 +58,7 @@ class NativeBuild:
     modules: list[Fact] = field(default_factory=list)
     abi3: Fact | None = None
     torch_abi: Fact | None = None
+    rpath: Place | None = None
 
 
 _COMMENT = re.compile(r"(?m)#[^\n]*$")
@@ -80,6 +82,8 @@ def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
     own, off = set(names), _Off("".join(tree.text(name) or "" for name in ("pyproject.toml", "setup.py")))
     # The list grows while it is read.
     for name, text in texts(tree, names):
+        if "INSTALL_RPATH" in text and name in own:
+            build.rpath = build.rpath or Place(name)
         for match, line in matches(_CMAKE_CALL, _COMMENT.sub("", text)):
             command = match[1].lower()
             if off.skips(name, command, match[2].split()):

@@ -342,12 +342,16 @@ def test_a_static_library_of_cuda_is_named(tmp_path: Path, target: str, is_named
     assert any(note.startswith(f"CMakeLists.txt:2 links {target}") for note in notes) == is_named
 
 
-def test_a_build_with_cmake_is_told_where_the_libraries_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", ["", 'set_target_properties(demo PROPERTIES INSTALL_RPATH "$ORIGIN")\n'])
+def test_a_build_with_cmake_gets_an_rpath_to_the_libraries(tmp_path: Path, own: str) -> None:
     pyproject = '[project]\nname = "demo"\n[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n'
     cmake = "project(demo LANGUAGES CXX CUDA)\nfind_package(CUDAToolkit)\ntarget_link_libraries(demo PRIVATE CUDA::curand)\n"
-    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake})
+    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake + own})
     assert "LDFLAGS" not in found.text
-    assert any("$ORIGIN/../nvidia/cu13/lib" in note for note in found.draft.notes)
+    assert found.draft.entries["wheel.config-settings"].value == {
+        "cmake.define.CMAKE_INSTALL_RPATH": "$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../../nvidia/cu13/lib"
+    }
+    assert any("CMakeLists.txt may set another" in note for note in found.draft.notes) == bool(own)
 
 
 def test_headers_of_cuda_in_a_cpp_extension_of_torch(tmp_path: Path) -> None:
