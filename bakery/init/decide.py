@@ -267,21 +267,29 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
     settings = project.cibuildwheel.values if project.cibuildwheel else {}
     stated, _ = settings.get("builder.environment", ({}, ""))
     has_flags = isinstance(stated, dict) and "LDFLAGS" in stated
-    # From a module in the folder of its package.
-    rpath, reason = "$ORIGIN/../nvidia/cu13/lib", "the loader finds the libraries of wheel.requires"
+    # From a module in the folder of its package. A package of its own, such as nvidia-nccl-cu13, has a folder of its own.
+    folders = ["cu13/lib", *(f"{package.split('-')[1]}/lib" for package in separate)]
+    rpaths, reason = (
+        [f"$ORIGIN/../nvidia/{name}" for name in folders],
+        "the loader finds the libraries of wheel.requires",
+    )
     if major > 12 and project.metadata.backend.text == "setuptools" and not project.cmake.file and not has_flags:
         # setuptools gives the flags to the linker as they are; of CMake's, a shell would replace $ORIGIN.
-        draft.extend("builder.environment", {"LDFLAGS": f"-Wl,-rpath,{rpath}"}, reason)
+        flags = " ".join(f"-Wl,-rpath,{path}" for path in rpaths)
+        draft.extend("builder.environment", {"LDFLAGS": flags}, reason)
         return
     if major > 12 and project.metadata.backend.text == "scikit-build-core":
-        rpaths = f"{rpath};{rpath.replace('../', '../../', 1)}"
-        draft.extend("wheel.config-settings", {"cmake.define.CMAKE_INSTALL_RPATH": rpaths}, reason)
+        deeper = [path.replace("../", "../../", 1) for path in rpaths]
+        draft.extend(
+            "wheel.config-settings", {"cmake.define.CMAKE_INSTALL_RPATH": ";".join([*rpaths, *deeper])}, reason
+        )
         if not project.cmake.rpath:
             return
-    folder = "cu13/lib" if major > 12 else "NAME/lib"
+    # Wheels for CUDA 12 have a folder for each library.
+    where = " and ".join(rpaths) if major > 12 else "$ORIGIN/../nvidia/NAME/lib"
     draft.notes.append(
         f"wheel.requires brings the libraries of {', '.join(components)}, and the loader does not search there: the package "
-        f"must load them before its own modules, or link with the rpath $ORIGIN/../nvidia/{folder}"
+        f"must load them before its own modules, or link with the rpath {where}"
         + f" ({project.cmake.rpath} may set another)"
         * bool(project.cmake.rpath)
     )

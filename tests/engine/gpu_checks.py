@@ -105,6 +105,17 @@ def pycuda() -> float:
     return float(abs(array.get() - 2 * values).max())
 
 
+@check
+def cufinufft() -> float:
+    torch, nufft = map(import_module, ("torch", "cufinufft"))
+
+    points = (torch.rand(500, dtype=torch.float64, device="cuda") * 2 - 1) * torch.pi
+    strengths = torch.randn(500, dtype=torch.complex128, device="cuda")
+    waves = torch.arange(-32, 32, dtype=torch.float64, device="cuda")
+    direct = torch.exp(1j * waves[:, None] * points) @ strengths
+    return _worst((nufft.nufft1d1(points, strengths, (64,), eps=1e-12), direct))
+
+
 if __name__ == "__main__":
     name = sys.argv[1]
     if name != "pycuda":
