@@ -279,10 +279,7 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
         draft.extend("builder.environment", {"LDFLAGS": flags}, reason)
         return
     if major > 12 and project.metadata.backend.text == "scikit-build-core":
-        deeper = [path.replace("../", "../../", 1) for path in rpaths]
-        draft.extend(
-            "wheel.config-settings", {"cmake.define.CMAKE_INSTALL_RPATH": ";".join([*rpaths, *deeper])}, reason
-        )
+        draft.extend("wheel.config-settings", {"cmake.define.CMAKE_INSTALL_RPATH": ";".join(rpaths)}, reason)
         if not project.cmake.rpath:
             return
     # Wheels for CUDA 12 have a folder for each library.
