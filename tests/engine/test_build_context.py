@@ -151,6 +151,7 @@ IGNORES = (
 )  # fmt: skip
 
 
+@pytest.mark.proof
 def test_ignore_patterns_mean_what_they_mean_to_buildkit(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     """Thousands of pairs of patterns and paths: what BuildKit is sent, and what bakery takes for sent."""
     context = tmp_path / "context"

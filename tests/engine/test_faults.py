@@ -192,6 +192,7 @@ def test_a_cell_that_uses_all_memory_ends_alone(tmp_path: Path) -> None:
     assert [path.name for path in folder.glob("dist/*.whl")] == ["demo-1.0+a-py3-none-any.whl"]
 
 
+@pytest.mark.proof
 def test_an_engine_that_goes_away_is_one_error(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     """What stands between is ended, and with it all connections: so a remote engine goes, or one that is stopped."""
     place = engine_environment.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")

@@ -83,6 +83,7 @@ imports = ["tiny"]
 """
 
 
+@pytest.mark.proof
 def test_builders_and_tests_of_all_projects_share_one_layer_of_torch(
     tmp_path: Path, engine_environment: Mapping[str, str]
 ) -> None:

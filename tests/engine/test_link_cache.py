@@ -70,6 +70,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.proof
 def test_only_what_changed_is_linked(folder: Path) -> None:
     (folder / "second.c").write_text(MODULE.format(name="second", text="two"))
     assert linked(folder, bakery(folder, "wheel")) == {"second"}

@@ -158,6 +158,7 @@ def test_nvcc_of_two_cuda_releases(tmp_path: Path) -> None:
     assert "needs libcudart.so.12, which is CUDA 12's; expected CUDA 13.0.3 (many/cu13/libmany.so)" in said
 
 
+@pytest.mark.proof
 def test_both_results_in_each_wheel(tmp_path: Path) -> None:
     write_all(tmp_path, FILES)
     done = bakery(tmp_path, "full")

@@ -53,6 +53,7 @@ def results(text: str) -> dict[str, dict[str, Any]]:
     return {item["module"]: item for item in json.loads(text)["modules"]}
 
 
+@pytest.mark.proof
 def test_modules_are_validated_by_a_job(tmp_path: Path, image: str) -> None:
     targets(tmp_path / "out")
     recorded(

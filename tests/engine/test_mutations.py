@@ -146,6 +146,7 @@ __asm__(".section .rodata\\nblob:\\n.incbin\\t\\"data.bin\\"\\n.byte 0\\n.text\\
 SCRIPT = "SECTIONS { .demo : { BYTE(@) } } INSERT AFTER .data;\n"
 
 
+@pytest.mark.proof
 def test_whole_wheels(tmp_path: Path) -> None:
     """A header, a file of the assembler, a linker script and a package appear or change; the whole command is run.
 

@@ -85,6 +85,7 @@ def plain(text: str) -> str:
         pytest.param("first-cuda-wheel", marks=pytest.mark.proof),
     ],
 )
+@pytest.mark.proof
 def test_a_tutorial_from_the_installation_on(page: str, tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     pip = [
         sys.executable,

@@ -55,6 +55,7 @@ imports = ["mixed._core"]
 """
 
 
+@pytest.mark.proof
 def test_a_plain_wheel_and_a_wheel_for_newer_pythons_from_one_recipe(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     texts = {

@@ -49,6 +49,7 @@ def test_bake_file_gives_the_same_wheels(
     assert {path.name for path in tmp_path.iterdir()} == {"cp311", "cp313"}
 
 
+@pytest.mark.proof
 def test_dockerfile_gives_the_same_wheel(
     own: Mapping[str, str], raw_environment: Mapping[str, str], ca_bundle: Path | None, tmp_path: Path
 ) -> None:

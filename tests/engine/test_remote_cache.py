@@ -56,6 +56,7 @@ def changed(folder: Path) -> None:
     (folder / f"{uuid.uuid4()}.txt").write_text("more\n")
 
 
+@pytest.mark.proof
 def test_objects_come_from_the_store(
     tmp_path: Path, store: dict[str, str], debian: str, engine_environment: Mapping[str, str]
 ) -> None:

@@ -227,6 +227,7 @@ def test_a_fallback_is_not_needed(tmp_path: Path) -> None:
     assert wheel.name == "demo-7-py3-none-any.whl"
 
 
+@pytest.mark.proof
 def test_a_password_in_an_ignored_file_is_not_packed(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", {"pyproject.toml": POETRY, "demo/__init__.py": ""})
     (folder / "demo" / "settings.local").write_text("password\n")
@@ -234,6 +235,7 @@ def test_a_password_in_an_ignored_file_is_not_packed(tmp_path: Path) -> None:
     assert files(wheel) == {"demo/__init__.py"}
 
 
+@pytest.mark.proof
 def test_who_does_not_ask_pays_nothing(tmp_path: Path) -> None:
     folder = pure(tmp_path / "project", RECIPE)
     project(folder, {})

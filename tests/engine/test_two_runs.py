@@ -93,6 +93,7 @@ def test_two_recipes_of_one_command_do_not_replace_each_others_wheel(tmp_path: P
     assert digests(folder / "dist") == before
 
 
+@pytest.mark.proof
 def test_a_wait_for_another_run_ends_with_the_time_limit(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["a"], "")
     # Its steps are cached then, also on a busy machine.
