@@ -351,3 +351,11 @@ def test_a_lock_cannot_name_an_address_that_is_not_allowed(bench: Bench) -> None
     (bench.folder / "lock/locked.json").write_text(json.dumps(locked))
     said = bench.resolve("setuptools", code=1)
     assert "bakery.lock requires setuptools @ " in said
+
+
+def test_the_folder_runs_without_a_warning() -> None:
+    folder = Path(programs.__file__).parent / "packages"
+    words = [sys.executable, "-W", "error", "-I", "-S", str(folder), "nothing"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "Warning" not in done.stderr
+    assert "Usage: packages" in done.stderr + done.stdout

@@ -38,10 +38,12 @@ from __future__ import annotations
 import os
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 if not __package__:
-    # Python runs the folder: its modules are a package, and nothing beside the folder can be imported.
-    __package__ = "packages"
+    # Python runs the folder: its modules are a package, and nothing beside the folder can be imported. Python 3.15 looks at
+    # the specification alone.
+    __package__, __spec__ = "packages", ModuleSpec("packages.__main__", None)
     folder = types.ModuleType(__package__)
     folder.__path__ = [os.path.dirname(os.path.abspath(__file__))]
     sys.modules[__package__] = folder
