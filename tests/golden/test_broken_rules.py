@@ -66,6 +66,7 @@ SOURCES = {
         "k.pyx": "",
         "k2.c": "",
     },
+    "nightly-version": {"pyproject.toml": '[project]\nname = "kernels"\nversion = "1.2.0"\n'},
     "project-file": {"README.md": ""},
     "test-files": {**PYPROJECT, "tests/run.py": "", "data/large.bin": ""},
     "test-program": {"setup.py": ""},

@@ -43,6 +43,7 @@ class BuildFiles:
         gpu_flags: what setup.py tells nvcc about GPUs.
         sources: the source files that setup.py names → their places.
         pins: distribution → its requirements in pyproject.toml, with their places.
+        version: the one that pyproject.toml states, and its place; empty texts for none.
     """
 
     cuda: str = ""
@@ -52,6 +53,7 @@ class BuildFiles:
     gpu_flags: GpuFlags = field(default_factory=GpuFlags)
     sources: dict[str, str] = field(default_factory=dict)
     pins: dict[str, list[tuple[Requirement, str]]] = field(default_factory=dict)
+    version: tuple[str, str] = ("", "")
 
 
 def read_build_files(read: Callable[[str], str]) -> BuildFiles:
@@ -60,7 +62,7 @@ def read_build_files(read: Callable[[str], str]) -> BuildFiles:
     for name in ("setup.py", "setup.cfg", "pyproject.toml"):
         _flags(found, name, read(name))
     _setup_py(found, read("setup.py"))
-    _pins(found, read("pyproject.toml"))
+    _project(found, read("pyproject.toml"))
     # torch compiles what setup.py gives it; CMake files beside it are for users of C++.
     others = () if "cpp_extension" in read("setup.py") else (("CMakeLists.txt", _cmake), ("meson.build", _meson))
     for main, visit in others:
@@ -143,11 +145,15 @@ def _meson(found: BuildFiles, name: str, text: str) -> Iterator[str]:
             found.cuda = found.cuda or _place(name, text, match.start(1))
 
 
-def _pins(found: BuildFiles, text: str) -> None:
+def _project(found: BuildFiles, text: str) -> None:
     try:
         data, lines = table(text), text.splitlines()
     except ValueError:
         return
+    project = data.get("project")
+    if isinstance(project, dict) and isinstance(stated := project.get("version"), str):
+        line = next((number for number, row in enumerate(lines, 1) if row.startswith("version")), 1)
+        found.version = stated, f"pyproject.toml:{line}"
     for key, items in (("build-system", "requires"), ("project", "dependencies")):
         inner = data.get(key)
         listed = inner.get(items) if isinstance(inner, dict) else None

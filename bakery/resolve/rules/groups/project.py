@@ -101,3 +101,18 @@ def _missing_sources(case: Case) -> Iterator[str]:
         by_place.setdefault(place, []).append(path)
     for place, paths in by_place.items():
         yield f"{place} names {listed(map(printable, paths), 5)}, which the source does not have"
+
+
+@rule(
+    "nightly-version",
+    "Wheels of the night have a version of development",
+    why="The job `nightly` refuses wheels that would pass for a release, after all of them were built. A version that the "
+    f"build takes from git has one after a tag; a stated one has to be changed after each release. {_WHEN}",
+    fix='write the next release\'s, such as version = "1.3.0.dev0", after each release; or take it from git (setuptools-scm)',
+    source="PEP 440: developmental releases",
+    severity=Severity.WARNING,
+)
+def _nightly_version(case: Case) -> Iterator[str]:
+    version, place = case.project.build_files.version if case.project else ("", "")
+    if version and case.plan.ci and case.plan.ci.nightly and ".dev" not in version:
+        yield f"{place}: version {printable(version)} is none of development, and ci.nightly publishes each night's wheels"
