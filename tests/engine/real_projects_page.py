@@ -76,7 +76,7 @@ def cuda_page_with(page: str) -> str:
             "its own workflow",
             "what a recipe needed",
             "as written",
-            "baked; largest difference on an H200",
+            "baked; largest difference on an H100 or H200",
         )
     ]
     rows += [
@@ -86,7 +86,7 @@ def cuda_page_with(page: str) -> str:
             x.upstream,
             x.needed,
             _VERDICTS[x.verdict],
-            "; ".join(["baked"] * x.baked + [x.ran] * bool(x.ran)),
+            "; ".join(filter(None, ["baked" if x.baked else "baked with its downloads" if x.ran else "", x.ran])),
         )
         for x in found
     ]
