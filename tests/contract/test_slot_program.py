@@ -208,9 +208,9 @@ def test_nvcc_tells_the_times_of_its_phases(words: str, asked: bool) -> None:
 
 TIMES = """\
 source file name , phase name , phase input files , phase output file , arch , tool, metric , unit
-src/a.cu , cicc , a.ii , a.ptx , compute_90 , nvcc , 900.0 , ms
-src/a.cu , ptxas , a.ptx , a.cubin , sm_90a , nvcc , 500.0 , ms
-src/a.cu , ptxas , a.ptx , a.cubin , sm_80 , nvcc , 500.0 , ms
+/src/src/a.cu , cicc , a.ii , a.ptx , compute_90 , nvcc , 900.0 , ms
+/src/src/a.cu , ptxas , a.ptx , a.cubin , sm_90a , nvcc , 500.0 , ms
+/src/src/a.cu , ptxas , a.ptx , a.cubin , sm_80 , nvcc , 500.0 , ms
 src/b.cu , ptxas , b.ptx , b.cubin , sm_75 , nvcc , 250.0 , ms
 """
 
@@ -221,7 +221,7 @@ def test_the_gpus_of_the_first_file_are_told_once(tmp_path: Path) -> None:
     for words in (
         "nvcc -c /opt/CMakeCUDACompilerABI.cu -o CMakeFiles/cmTC_123.dir/a.o",
         "nvcc -c src/c.cpp",
-        "nvcc -c src/a.cu -o a.o",
+        "nvcc -c /src/src/a.cu -o a.o",
         "nvcc -c src/b.cu -o b.o",
     ):
         slot.tell_gpus(words.split(), told, table, step)

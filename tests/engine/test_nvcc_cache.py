@@ -126,7 +126,7 @@ def test_gpus_that_the_build_does_not_read_are_told_after_the_first_file(tmp_pat
     folder = project(tmp_path / "project")
     recipe = folder / "bakery.toml"
     recipe.write_text(f'{recipe.read_text()}[builder.environment]\nCUDAARCHS = "80-real;90-real"\n')
-    run = bakery(folder, "wheel", code=7)
+    run = bakery(folder, "wheel", code=8)
     told = run.err.index("nvcc compiled src/one.cu not for sm_90, unlike the recipe's list of GPUs")
     assert told < run.err.index("did not pass the audit")
 

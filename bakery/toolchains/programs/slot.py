@@ -62,6 +62,8 @@ TOLD = "/tmp/nvcc-told"
 STEP_LOG = "/proc/1/fd/2"
 """The output of the whole step. ccache would keep what a compiler's own output gets."""
 
+PROJECT = "/src/"
+
 UNKNOWN_MB = 200
 USABLE = 0.85
 """The share of memory that compilers may use, as in with-jobs."""
@@ -257,7 +259,8 @@ def tell_gpus(words: list[str], told: str = TOLD, table: str = NVCC_TIMES, step:
             rows = [[cell.strip() for cell in line.split(",")] for line in file]
         own = [row for row in rows if len(row) >= 8 and row[0] == source and row[1] == "ptxas"]
         if gpus := sorted({row[-4] for row in own}):
-            log(step, f"bakery: nvcc compiled {name_of(words)[5:]} for {' '.join(gpus)}")
+            name = source[len(PROJECT) :] if source.startswith(PROJECT) else source
+            log(step, f"bakery: nvcc compiled {name} for {' '.join(gpus)}")
     except OSError:
         # Told before, or nobody can be told: no reason to stop a build.
         pass
