@@ -49,6 +49,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "gpu-test": [["dist", "--prepare", "gpu"], [f"dist/{WHEEL}"]],
     "reproduce": [["recorded/"+WHEEL], [f"recorded/{WHEEL}", "--provenance", "RECORD"], [f"dist/{WHEEL}", "--here"], [f"dist/{WHEEL}", "--against", f"dist/{WHEEL}"]],
     "variants": [["dist"], [f"dist/{WHEEL}"]],
+    "meta": [["dist"], [f"dist/{WHEEL}"]],
     "coverage": [["http://127.0.0.1:9/simple/"]],
     "index": [["dist"], [f"dist/{WHEEL}", "--output", "index"]],
     "compile": [["--plan", "JOB"], ["JOB"]],
