@@ -90,9 +90,9 @@ def mutate(project: Path, environment: Mapping[str, str], image: str, *words: st
 
 
 def test_mutations_of_a_sample(project: Path, engine_environment: Mapping[str, str]) -> None:
-    """One of each shape; `test_three_thousand_mutations` is the proof."""
-    summary = mutate(project, engine_environment, "mutated", "--count", "11", "--seed", "15")
-    assert (summary["mutations"], summary["differences"]) == (11, 0)
+    """One of each of five shapes; `test_three_thousand_mutations` is the proof."""
+    summary = mutate(project, engine_environment, "mutated", "--count", "5", "--seed", "15")
+    assert (summary["mutations"], summary["differences"]) == (5, 0)
     assert summary["hits"] > 0
     assert summary["failed builds"] < 4
 

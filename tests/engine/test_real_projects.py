@@ -31,21 +31,16 @@ from real_projects_page import unexplained
 
 pytestmark = pytest.mark.engine
 
-SAMPLE = ("netifaces",)
-"""It has a setup.py alone; projects with a pyproject.toml are those of most other tests."""
-
 MOST_LINES = 20
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.proof] * (name not in SAMPLE)) for name in projects()]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("name", projects())
 def test_the_wheel_of_a_project_is_that_of_pip(
     name: str, debian: str, engine_environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     assert debian
     project = projects()[name]
-    assert name not in SAMPLE or not project.edits
     result = asdict(measure(project, engine_environment, tmp_path))
     if not result["pip_refused"]:
         assert unexplained(result) == []
