@@ -164,6 +164,7 @@ def test_time_limit_ends_the_bake(make: MakeRequest) -> None:
     assert caught.value.outcome.failures[0].step.endswith("RUN sleep 60")
 
 
+@pytest.mark.proof
 def test_what_does_not_move_is_ended_and_a_command_is_not(make: MakeRequest) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         name = f"127.0.0.1:{silent.getsockname()[1]}/nothing:1"

@@ -320,6 +320,7 @@ def test_a_reproduced_wheel(machine: Machine, baked: Done) -> None:
     assert not machine.spellings.found(printed)
 
 
+@pytest.mark.proof
 def test_a_lock(machine: Machine, baked: Done) -> None:
     copy = shutil.copytree(baked.folder, machine.folder / "locked", symlinks=True)
     machine.run(copy, "lock", more=machine.extra)

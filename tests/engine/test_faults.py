@@ -170,6 +170,7 @@ def limit_memory(process: int, size: int) -> bool:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the control groups of steps are root's")
+@pytest.mark.proof
 def test_a_cell_that_uses_all_memory_ends_alone(tmp_path: Path) -> None:
     """The kernel kills it in its own control group, which is given less than it takes."""
     hungry = f"hungry{uuid.uuid4().hex[:8]}"

@@ -110,6 +110,7 @@ def test_fail_fast_ends_the_others(tmp_path: Path) -> None:
     assert wheels(folder) == []
 
 
+@pytest.mark.proof
 def test_time_limits(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["a", "slow"], "if flavour == 'slow':\n    time.sleep(600)")
     bakery(folder, "wheel", "--only", "*-flavoura")

@@ -70,6 +70,7 @@ def test_what_is_up_to_date_is_baked_no_more(tmp_path: Path, nowhere: dict[str, 
     assert repeated(rebuilt) == set()
 
 
+@pytest.mark.proof
 def test_cells_that_are_cached_are_one_bake(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", RECIPE, SOURCE)
     first = bakery(folder, "full")

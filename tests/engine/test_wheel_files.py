@@ -12,10 +12,10 @@ from repositories import git
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
     """A checkout whose setup.py packs every file of a folder but one."""
-    folder = tmp_path_factory.mktemp("files") / "demo"
+    folder = tmp_path / "demo"
     files = {
         ".gitignore": "*.local\ndist/\n.bakery/\n",
         "bakery.toml": 'name = "demo"\n[matrix]\npython = ["3.11"]\n',
