@@ -228,7 +228,12 @@ def variants(
         echo(str(path))
 
 
-def meta(wheels: options.Wheels, recipe: options.Recipes = None, set_: options.Sets = None) -> None:
+def meta(
+    wheels: options.Wheels,
+    recipe: options.Recipes = None,
+    set_: options.Sets = None,
+    pull_request: options.PullRequest = False,
+) -> None:
     """Write the meta package of wheels with a distribution for each CUDA release, beside the first of them.
 
     wheel.naming.meta has its name. `pip install my-kernels[cu13]` then installs my-kernels-cu13.
@@ -239,12 +244,14 @@ def meta(wheels: options.Wheels, recipe: options.Recipes = None, set_: options.S
 
     from bakery.cli.recipes import plans
     from bakery.core.inside import Inside
+    from bakery.plan.pull_request import for_pull_request
     from bakery.release.meta import extras, meta_packages
     from bakery.release.verify import assigned
     from bakery.runs.publish import publish
 
     files = _wheel_files(wheels)
-    named = [plan for _, plan in plans(recipe, set_) if extras(plan)]
+    planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
+    named = [plan for plan in planned if extras(plan)]
     if not named:
         raise UsageError(
             "no recipe has wheel.naming.meta", hint='set naming = { name = "x-cu${CUDA_MAJOR}", meta = "x" }'

@@ -228,7 +228,14 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
             # Only releases on GitHub can be asked for their wheels.
             has_baseline=plan.max_growth is not None and ci.github_release,
             **(_sdist(plan, ci) if ci.sdist else {}),
-            metas=sorted({naming.meta for audit in plan.audits for naming in audit.namings if naming.meta}),
+            metas=sorted(
+                {
+                    canonicalize_name(naming.meta).replace("-", "_")
+                    for audit in plan.audits
+                    for naming in audit.namings
+                    if naming.meta
+                }
+            ),
             has_local_versions=any(naming.local for audit in plan.audits for naming in audit.namings),
             install_with_cibuildwheel=tuple(map(_with_cibuildwheel, ci.install)),
         ),

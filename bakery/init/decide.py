@@ -269,10 +269,8 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
     has_flags = isinstance(stated, dict) and "LDFLAGS" in stated
     # From a module in the folder of its package. A package of its own, such as nvidia-nccl-cu13, has a folder of its own.
     folders = ["cu13/lib", *(f"{package.split('-')[1]}/lib" for package in separate)]
-    rpaths, reason = (
-        [f"$ORIGIN/../nvidia/{name}" for name in folders],
-        "the loader finds the libraries of wheel.requires",
-    )
+    rpaths = [f"$ORIGIN/../nvidia/{name}" for name in folders]
+    reason = "the loader finds the libraries of wheel.requires"
     if major > 12 and project.metadata.backend.text == "setuptools" and not project.cmake.file and not has_flags:
         # setuptools gives the flags to the linker as they are; of CMake's, a shell would replace $ORIGIN.
         flags = " ".join(f"-Wl,-rpath,{path}" for path in rpaths)
@@ -284,11 +282,10 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
             return
     # Wheels for CUDA 12 have a folder for each library.
     where = " and ".join(rpaths) if major > 12 else "$ORIGIN/../nvidia/NAME/lib"
+    other = f" ({project.cmake.rpath} may set another)" if project.cmake.rpath else ""
     draft.notes.append(
         f"wheel.requires brings the libraries of {', '.join(components)}, and the loader does not search there: the package "
-        f"must load them before its own modules, or link with the rpath {where}"
-        + f" ({project.cmake.rpath} may set another)"
-        * bool(project.cmake.rpath)
+        f"must load them before its own modules, or link with the rpath {where}{other}"
     )
 
 

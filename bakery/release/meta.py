@@ -44,7 +44,7 @@ _FIRST = (1980, 1, 1, 0, 0, 0)
 def extras(plan: Plan) -> dict[str, dict[str, str]]:
     """Return each meta package of a plan: name → extra → distribution."""
     found: dict[str, dict[str, str]] = {}
-    for cell in plan.cells:
+    for cell in (*plan.cells, *plan.cibuildwheel_cells):
         for naming in plan.of(cell).audit.namings:
             if naming.meta:
                 name = canonicalize_name(substitute(naming.name, plan.values_of_wheel(cell)))

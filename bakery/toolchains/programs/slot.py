@@ -63,6 +63,7 @@ STEP_LOG = "/proc/1/fd/2"
 """The output of the whole step. ccache would keep what a compiler's own output gets."""
 
 PROJECT = "/src/"
+"""Where steps have the source."""
 
 UNKNOWN_MB = 200
 USABLE = 0.85

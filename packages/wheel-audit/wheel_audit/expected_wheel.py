@@ -23,7 +23,7 @@ class ExpectedFolder:
     cuda: str = ""
 
 
-def is_in(path: str, folder: str) -> str:
+def folder_of(path: str, folder: str) -> str:
     """Return the folder of a wheel that a file of it is in, if it is that of the source; else an empty text.
 
     ``folder`` is as the source has it, ``src/pkg/cu12``; the wheel's may lack the first names.

@@ -140,3 +140,18 @@ def test_the_workflow_writes_it_before_the_wheels_are_verified(tmp_path: Path) -
     assert (
         text.index("wheel-bakery meta --") < text.index("/demo-*-py3-none-any.whl") < text.index("wheel-bakery verify")
     )
+
+
+def test_a_pull_request_that_bakes_few_cells_has_the_meta_package_of_these(tmp_path: Path) -> None:
+    ci = '[ci]\npull-request = "first"\n'
+    plans.written(tmp_path, RECIPE.replace('"demo-cu', '"Demo.X-cu').replace('meta = "demo"', 'meta = "Demo.X"') + ci)
+    CliRunner().invoke(app, ["-C", str(tmp_path), "generate"])
+    step = (tmp_path / ".github/workflows/bakery-demo.yml").read_text().partition("Write the meta package")[2]
+    assert "BAKERY_PULL_REQUEST" in step.partition("- name")[0]
+    assert "/demo_x-*-py3-none-any.whl" in step
+    plans.written(tmp_path, RECIPE + ci)
+    result = CliRunner().invoke(
+        app, ["-C", str(tmp_path), "meta", str(wheel(tmp_path, 12))], env={"BAKERY_PULL_REQUEST": "true"}
+    )
+    assert result.exit_code == 0, result.output
+    assert "cu13" not in content(tmp_path / "demo-1.2-py3-none-any.whl")

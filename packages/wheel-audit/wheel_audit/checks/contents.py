@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from wheel_audit.archive import Entry
-from wheel_audit.expected_wheel import ExpectedWheel, is_in
+from wheel_audit.expected_wheel import ExpectedWheel, folder_of
 from wheel_audit.finding import Finding, error, error_if, warning
 from wheel_audit.metadata import parse_requirement
 from wheel_audit.readers import ini_of
@@ -33,7 +33,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         return
     for entry in wheel.archive.entries:
         yield from _check_entry(entry, wheel)
-    if expected.native and not any(is_in(entry.path, expected.native) for entry in wheel.archive.entries):
+    if expected.native and not any(folder_of(entry.path, expected.native) for entry in wheel.archive.entries):
         yield warning(
             "native-absent", "no file of this folder, which the build filled, is in the wheel", expected.native
         )

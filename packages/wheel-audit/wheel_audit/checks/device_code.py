@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from wheel_audit.checks import hint_of
 from wheel_audit.elf import SharedObject
-from wheel_audit.expected_wheel import ExpectedWheel, is_in
+from wheel_audit.expected_wheel import ExpectedWheel, folder_of
 from wheel_audit.fatbin import DeviceImage, sorted_archs
 from wheel_audit.finding import Finding, error, info, warning
 from wheel_audit.wheel import Wheel, is_grafted
@@ -33,15 +33,17 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     if wheel.archive.is_read and not images:
         yield from _check_absent(wheel, expected)
     elif expected.device_archs:
-        rest = [binary for binary in objects if not any(is_in(binary.path, item.folder) for item in expected.folders)]
+        rest = [
+            binary for binary in objects if not any(folder_of(binary.path, item.folder) for item in expected.folders)
+        ]
         yield from _check_archs(_images(rest), expected.device_archs)
     for item in expected.folders:
-        inside = tuple(binary for binary in objects if is_in(binary.path, item.folder))
+        inside = tuple(binary for binary in objects if folder_of(binary.path, item.folder))
         if not inside:
             yield error("device-folder-absent", f"no shared object is in the folder for CUDA {item.cuda}", item.folder)
             continue
         if item.device_archs:
-            yield from _check_archs(_images(inside), item.device_archs, is_in(inside[0].path, item.folder))
+            yield from _check_archs(_images(inside), item.device_archs, folder_of(inside[0].path, item.folder))
         yield from _check_toolkit(_images(inside), inside, item.cuda)
     if not expected.folders:
         yield from _check_toolkit(images, objects, expected.cuda)
