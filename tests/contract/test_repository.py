@@ -128,7 +128,7 @@ def test_tools_answer_as_in_the_checkout(python: Path, tmp_path: Path, tool: str
     assert packed(tmp_path / "ours") == packed(tmp_path / "theirs")
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", sampled(STATES, 2))
 def test_git_answers_as_in_the_checkout(tmp_path: Path, state: str) -> None:
     checkout = STATES[state](tmp_path / "made", "setuptools-scm")
     step, given, ours, theirs = Step(checkout, tmp_path / "step"), tmp_path / "given", *("ours.json", "theirs.json")

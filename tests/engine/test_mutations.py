@@ -18,7 +18,7 @@ from command import ROOT, bakery, digests, shell
 
 from bakery.engine.cache_scope import KEY_VARIABLE
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.proof]
 
 RECIPE = """\
 name = "mutated"
@@ -97,7 +97,6 @@ def test_mutations_of_a_sample(project: Path, engine_environment: Mapping[str, s
     assert summary["failed builds"] < 4
 
 
-@pytest.mark.proof
 def test_three_thousand_mutations(project: Path, engine_environment: Mapping[str, str]) -> None:
     count, seed = os.environ.get("MUTATIONS", "3000"), os.environ.get("MUTATION_SEED", "1")
     summary = mutate(project, engine_environment, "mutated", "--count", count, "--seed", seed)
@@ -105,7 +104,6 @@ def test_three_thousand_mutations(project: Path, engine_environment: Mapping[str
     assert summary["hits"] > int(count) // 4
 
 
-@pytest.mark.proof
 def test_mutations_of_cuda(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     """The twelfth shape, which needs nvcc."""
     project = with_backends(tmp_path, RECIPE.replace('"mutated"', '"mutated-cuda"') + CUDA)
@@ -146,7 +144,6 @@ __asm__(".section .rodata\\nblob:\\n.incbin\\t\\"data.bin\\"\\n.byte 0\\n.text\\
 SCRIPT = "SECTIONS { .demo : { BYTE(@) } } INSERT AFTER .data;\n"
 
 
-@pytest.mark.proof
 def test_whole_wheels(tmp_path: Path) -> None:
     """A header, a file of the assembler, a linker script and a package appear or change; the whole command is run.
 

@@ -111,8 +111,14 @@ def test_after_a_change_in_one_file_nvcc_compiles_that_one(tmp_path: Path) -> No
     changed.write_text(changed.read_text().replace("*=", "+="))
     again = bakery(folder, "wheel")
     assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 5, "hits": 4}
-    # Code of the host only: ccache itself takes the object of the same device code.
-    before = digests(folder / "dist")
+
+
+@pytest.mark.proof
+def test_after_a_change_in_code_of_the_host_its_device_code_is_taken(tmp_path: Path) -> None:
+    """ccache itself takes the object of the same device code."""
+    folder = project(tmp_path / "project")
+    bakery(folder, "wheel")
+    before, changed = digests(folder / "dist"), folder / "src" / "two.cu"
     changed.write_text(changed.read_text().replace("kernel ? VALUE", "kernel ? 7 * VALUE"))
     again = bakery(folder, "wheel")
     assert again.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 5, "hits": 4}
