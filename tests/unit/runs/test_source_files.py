@@ -204,7 +204,7 @@ def test_a_hundred_thousand_files_take_a_few_times_as_long_as_to_look_at_them(tm
         for number in range(1000):
             (tmp_path / f"f{folder}" / "src" / f"file{number}.py").touch()
     began = time.process_time()
-    seen = [os.lstat(os.path.join(folder, name)) for folder, _, names in os.walk(tmp_path) for name in names]
+    seen = [os.lstat(f"{folder}/{name}") for folder, _, names in os.walk(tmp_path) for name in names]
     floor = time.process_time() - began
     began = time.process_time()
     found = scan(SourceManifest.read(tmp_path, ["."], [*IGNORED, "data/**/*.bin"]), SourceContext(".", (), 1))
