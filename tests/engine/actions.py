@@ -236,7 +236,10 @@ class Runner:
             case "actions/attest-build-provenance":
                 assert all(list(place.glob(line)) for line in fields["subject-path"].splitlines())
             case "pypa/gh-action-pypi-publish":
-                shutil.copytree(place / fields.get("packages-dir", "dist"), self.folder / "published")
+                # An index takes no file twice; with this input, the action passes over what is there.
+                again = fields.get("skip-existing") in {True, "true"}
+                index = self.folder / ("published-first" if fields.get("repository-url") else "published")
+                shutil.copytree(place / fields.get("packages-dir", "dist"), index, dirs_exist_ok=again)
             case "actions/cache/save" | "actions/cache/restore":
                 return {"cache-hit": self._restore(fields) if name.endswith("restore") else self._save(fields)}
             case "actions/setup-python" | "docker/setup-buildx-action" | "crazy-max/ghaction-github-runtime":

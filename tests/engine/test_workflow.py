@@ -43,6 +43,9 @@ imports = ["tiny"]
 cache = "none"
 publish = "pypi"
 pages = true
+[ci.test-publish]
+environment = "testpypi"
+url = "https://index.invalid/legacy/"
 """
 
 
@@ -77,6 +80,7 @@ def test_every_step_of_every_job_ran_and_passed(release: Runner) -> None:
         ("wheels", "Install bakery"),
         ("wheels", "Verify the wheels"),
         ("wheels", "Name the artifact"),
+        ("test-publish", "Choose the wheels without a local version"),
         ("publish", "Choose the wheels without a local version"),
         ("pages", "Install bakery"),
         ("pages", "Extend the index"),
@@ -101,6 +105,7 @@ def test_clean_wheels_are_published_and_local_ones_stand_in_the_index(release: R
     published = digests(release.folder / "published")
     indexed = digests(release.artifacts / "pages-1")
     assert published == {name: digest for name, digest in merged.items() if "+" not in name}
+    assert digests(release.folder / "published-first") == published
     assert indexed == {name: digest for name, digest in merged.items() if "+" in name}
 
 
