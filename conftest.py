@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import engine_turns
@@ -33,6 +34,17 @@ Golden = Callable[[Path, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make python-hcl2's parser once: what two processes write into its cache at the same time can be a broken parser."""
+    reader = find_spec("hcl2")
+    if reader and reader.origin and not hasattr(config, "workerinput"):
+        cache = Path(reader.origin).with_name(".lark_cache.bin")
+        if not cache.exists():
+            import hcl2
+
+            hcl2.loads("")
 
 
 def pytest_collection_finish() -> None:
