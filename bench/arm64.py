@@ -18,7 +18,7 @@ from pathlib import Path
 
 from timing import BAKERY, ROOT, Call, Row, seconds, table
 
-from bakery.core.names import platform_of
+from bakery.core.cell_ids import platform_of
 from bakery.engine.qemu import emulated
 from bakery.runs.run_folders import state_folder
 

@@ -19,7 +19,7 @@ sys.path += [str(ROOT / "tests" / "engine"), str(ROOT / "tests" / "helpers")]
 
 from projects import SOURCE, extension
 
-from bakery.core.names import CACHE_SCOPE, Kind
+from bakery.core.target_kinds import CACHE_SCOPE, Kind
 from bakery.engine.ca_bundle import find_ca_bundle
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.discover import find

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, err, out
 from bakery.cli.failures import leave
 from bakery.core.errors import DifferentError, UsageError
@@ -43,9 +43,9 @@ def adopt(
             exists=True, file_okay=False,
         ),
     ] = None,
-    recipe: options.Recipes = None,
-    ca_bundle: options.CaBundle = None,
-    json: options.AsJson = False,
+    recipe: parameters.Recipes = None,
+    ca_bundle: parameters.CaBundle = None,
+    json: parameters.AsJson = False,
 ) -> None:  # fmt: skip
     """Compare the plan with the last release on a package index, and write a recipe first if there is none.
 

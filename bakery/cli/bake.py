@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo_json, err, say
 from bakery.core.durations import seconds_of
 from bakery.core.errors import UsageError
 from bakery.core.file_locks import WAITING
-from bakery.core.names import GROUPS
+from bakery.core.target_kinds import GROUPS
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
@@ -33,14 +33,14 @@ class BakeArguments:
     targets: Annotated[
         list[str] | None, typer.Argument(help=f"One or more of {', '.join(GROUPS)}.", metavar="TARGET…")
     ] = None
-    recipe: options.Recipes = None
-    set_: options.Sets = None
-    only: options.Only = None
-    skip: options.Skip = None
-    output: options.Output = None
-    no_cache: options.NoCache = False
+    recipe: parameters.Recipes = None
+    set_: parameters.Sets = None
+    only: parameters.Only = None
+    skip: parameters.Skip = None
+    output: parameters.Output = None
+    no_cache: parameters.NoCache = False
     pull: Annotated[bool, typer.Option("--pull", help="Ask the registry for newer base images.")] = False
-    builder: options.Builder = None
+    builder: parameters.Builder = None
     print_: Annotated[
         bool, typer.Option("--print", help="Print the targets as JSON, as `docker buildx bake --print` does, and exit.")
     ] = False
@@ -86,7 +86,7 @@ class BakeArguments:
     ] = False
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Bake cells that are up to date, too.")] = False
     failed: Annotated[bool, typer.Option("--failed", help="Bake only the cells that failed in the last run.")] = False
-    progress: options.Progress = "auto"
+    progress: parameters.Progress = "auto"
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print all that compilers and tests print: --progress verbose.")
     ] = False
@@ -96,8 +96,8 @@ class BakeArguments:
     json_: Annotated[
         bool, typer.Option("--json", help="Print the report of the run as JSON, in place of its table and the wheels.")
     ] = False
-    ca_bundle: options.CaBundle = None
-    allow: options.Allow = None
+    ca_bundle: parameters.CaBundle = None
+    allow: parameters.Allow = None
     locked: Annotated[
         bool,
         typer.Option(
@@ -122,9 +122,9 @@ class BakeArguments:
             envvar="BAKERY_COMPILER_CACHE_READ_ONLY",
         ),
     ] = False
-    engine_up: options.EngineUp = False
-    shard: options.Shard = None
-    since: options.Since = None
+    engine_up: parameters.EngineUp = False
+    shard: parameters.Shard = None
+    since: parameters.Since = None
     backend: Annotated[
         str,
         typer.Option(
@@ -150,7 +150,7 @@ class BakeArguments:
         selection = next((name for name, is_set in chosen.items() if is_set), CellSelection.CHANGED)
         return Options(
             groups=groups,
-            only=options.globs(self.only, self.skip),
+            only=parameters.globs(self.only, self.skip),
             output=self.output,
             no_cache=self.no_cache,
             pull=self.pull,
@@ -282,7 +282,7 @@ def _commands() -> dict[str, Callable[..., None]]:
     """Return the name of each command → its function; the docstring is its help."""
     functions = {}
     for name, text in _HELP.items():
-        function = options.with_arguments(BakeArguments, partial(bake, first=() if name == "bake" else (name,)))
+        function = parameters.with_arguments(BakeArguments, partial(bake, first=() if name == "bake" else (name,)))
         function.__doc__ = text
         functions[name] = function
     return functions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.command_group import PlainGroup
 from bakery.cli.console import echo, echo_json, out, say
 
@@ -53,7 +53,7 @@ def up(name: Name) -> None:
 
 
 @app.command()
-def ls(as_json: options.AsJson = False) -> None:
+def ls(as_json: parameters.AsJson = False) -> None:
     """Show the state of every node."""
     from bakery.cli.tables.engine import nodes_json, nodes_table
     from bakery.engine.builder_config import require_nodes

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo_json, out
 from bakery.cli.failures import leave
 from bakery.core.errors import AuditError, UsageError
@@ -17,8 +17,8 @@ def coverage(
     index: Annotated[
         str, typer.Argument(help="The index, as pip's --index-url: https://pypi.org/simple/.", metavar="INDEX-URL")
     ],
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
     project: Annotated[
         str | None, typer.Option("--project", help="The project's name, if pyproject.toml has none.", metavar="NAME")
     ] = None,
@@ -29,8 +29,8 @@ def coverage(
         list[str] | None,
         typer.Option("--ignore", help="Releases that the recipe leaves out on purpose.", metavar="AXIS=RELEASE"),
     ] = None,
-    ca_bundle: options.CaBundle = None,
-    json: options.AsJson = False,
+    ca_bundle: parameters.CaBundle = None,
+    json: parameters.AsJson = False,
 ) -> None:
     """Show the planned cells that an index lacks, and the new Python, CUDA, torch and JAX releases that the recipe lacks.
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.command_group import PlainGroup
 from bakery.cli.console import echo, echo_json, out, say
 from bakery.cli.failures import leave
+from bakery.core.cell_ids import MACHINES, is_baked
 from bakery.core.errors import EngineError, UsageError
-from bakery.core.names import MACHINES, is_baked
 from bakery.engine.ca_bundle import find_ca_bundle
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def find_or_start(environ: Mapping[str, str]) -> EngineAddress:
     return find(environ)
 
 
-def doctor(ca_bundle: options.CaBundle = None, json: options.AsJson = False) -> None:
+def doctor(ca_bundle: parameters.CaBundle = None, json: parameters.AsJson = False) -> None:
     """Check what a bake needs: engine, buildx, emulation, disk, memory, registry, package index, certificates.
 
     Exits with 6 if this machine cannot bake wheels, otherwise with 0.

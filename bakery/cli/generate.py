@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, progress_display, say
 from bakery.cli.recipes import plans
 from bakery.core.errors import DriftError
 from bakery.core.files import compare, write
 
 if TYPE_CHECKING:
-    from bakery.plan.options import Repository
+    from bakery.plan.delivery import Repository
 
 
 def generate(
-    recipe: options.Recipes = None,
+    recipe: parameters.Recipes = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; print a diff and fail if a file differs.")
     ] = False,
@@ -30,7 +30,7 @@ def generate(
             "--to",
             help="Write to this folder. Default: the folder of the recipe. A workflow goes to the top of the repository.",
             metavar="DIR",
-            callback=options.written,
+            callback=parameters.written,
         ),
     ] = None,
 ) -> None:
@@ -87,10 +87,10 @@ def _from_here(path: Path) -> str:
 
 
 def lock(
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
-    only: options.Only = None,
-    skip: options.Skip = None,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
+    only: parameters.Only = None,
+    skip: parameters.Skip = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; print a diff and fail if the lock file would change.")
     ] = False,
@@ -102,12 +102,12 @@ def lock(
             metavar="NAME",
         ),
     ] = None,
-    no_cache: options.NoCache = False,
-    builder: options.Builder = None,
-    progress: options.Progress = "auto",
-    ca_bundle: options.CaBundle = None,
-    allow: options.Allow = None,
-    engine_up: options.EngineUp = False,
+    no_cache: parameters.NoCache = False,
+    builder: parameters.Builder = None,
+    progress: parameters.Progress = "auto",
+    ca_bundle: parameters.CaBundle = None,
+    allow: parameters.Allow = None,
+    engine_up: parameters.EngineUp = False,
 ) -> None:
     """Write bakery.lock: digests of base images, hashes of all packages, versions of the base's system packages.
 
@@ -122,7 +122,7 @@ def lock(
     loaded = plans(recipe, set_, bake=True)
     engine = open_engine(ca_bundle, engine_up=engine_up)
     chosen = Options(
-        groups=(), only=options.globs(only, skip), no_cache=no_cache, builder=builder, allow=tuple(allow or ())
+        groups=(), only=parameters.globs(only, skip), no_cache=no_cache, builder=builder, allow=tuple(allow or ())
     )
     drifts: list[str] = []
     for root, plan in loaded:

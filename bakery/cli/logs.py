@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo_text, say
 from bakery.core.errors import UsageError
 
@@ -26,7 +26,7 @@ def logs(
     step: Annotated[
         str, typer.Option("--step", help="Print the steps of this stage only: compile, repair, test.", metavar="STAGE")
     ] = "",
-    recipe: options.Recipes = None,
+    recipe: parameters.Recipes = None,
 ) -> None:
     """Print the log of the last run, or of one of its steps.
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, echo_text, out, say
 from bakery.cli.recipes import narrow, ok, plans
+from bakery.core.cell_ids import platform_of
 from bakery.core.errors import PlanError, UsageError
-from bakery.core.names import Kind, platform_of
+from bakery.core.target_kinds import Kind
 
 if TYPE_CHECKING:
     from bakery.cli.recipes import Plans
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def plan(
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
-    only: options.Only = None,
-    skip: options.Skip = None,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
+    only: parameters.Only = None,
+    skip: parameters.Skip = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show every value and where it comes from.")] = False,
     size: Annotated[
         bool,
@@ -34,10 +35,10 @@ def plan(
             help="Show the size of the wheels in the last runs, an estimate for cells that were not built, and the sum.",
         ),
     ] = False,
-    json: options.AsJson = False,
-    shard: options.Shard = None,
-    since: options.Since = None,
-    pull_request: options.PullRequest = False,
+    json: parameters.AsJson = False,
+    shard: parameters.Shard = None,
+    since: parameters.Since = None,
+    pull_request: parameters.PullRequest = False,
     builder: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +64,7 @@ def plan(
     from bakery.cli.tables import plan as report
     from bakery.plan.pull_request import for_pull_request
 
-    patterns = options.globs(only, skip)
+    patterns = parameters.globs(only, skip)
     planned = plans(recipe, set_, shows=True)
     if pull_request:
         planned = [(root, for_pull_request(item)) for root, item in planned]
@@ -139,7 +140,7 @@ def _platforms(chosen: Sequence[Plan], builder: str | None) -> dict[str, dict[st
     return {item.recipe: platform_support.here(item, native, emulated) for item in chosen}
 
 
-def check(recipe: options.Recipes = None, set_: options.Sets = None) -> None:
+def check(recipe: parameters.Recipes = None, set_: parameters.Sets = None) -> None:
     """Check recipes without an engine. Reports all problems at once, with their lines.
 
     Example: wheel-bakery check -r examples/cuda

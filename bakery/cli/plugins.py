@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from bakery.core.errors import EXIT_CODES, UsageError
 
 if TYPE_CHECKING:
-    from bakery.plan.options import Repository
+    from bakery.plan.delivery import Repository
 
 GROUP = "bakery.commands"
 """The group of entry points. Each is an object with the attributes of `Plugin`."""

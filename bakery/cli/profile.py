@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo_json, out, say
 from bakery.core.errors import OutputError
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 def profile(
     cell: Annotated[str, typer.Argument(help="A cell's id, as `wheel-bakery plan` shows it.", metavar="CELL")],
-    recipe: options.Recipes = None,
-    json: options.AsJson = False,
+    recipe: parameters.Recipes = None,
+    json: parameters.AsJson = False,
     trace: Annotated[
         Path | None,
         typer.Option(
             "--trace",
             help="Write a Chrome trace, for Perfetto or chrome://tracing.",
             metavar="FILE",
-            callback=options.written,
+            callback=parameters.written,
         ),
     ] = None,
     most: Annotated[int, typer.Option("--most", help="Rows of each table.", min=1, metavar="N")] = 15,

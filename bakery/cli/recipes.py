@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bakery.plan.cells import Cell
     from bakery.plan.model import Plan
     from bakery.resolve.changed_cells import Change
-    from bakery.resolve.rules.caching import Host
+    from bakery.resolve.rules.cache_use import Host
     from bakery.resolve.rules.rule import Finding
     from bakery.runs.run_options import Options
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, echo_text, err, out
 from bakery.core.errors import UsageError
 
@@ -35,7 +35,7 @@ def gpus(
             "--cuda", help="Warn about architectures that this CUDA release cannot compile for.", metavar="RELEASE"
         ),
     ] = "",
-    json: options.AsJson = False,
+    json: parameters.AsJson = False,
 ) -> None:
     """Show which GPUs a list of architectures covers: natively, via PTX, or not at all.
 
@@ -66,7 +66,7 @@ def gpus(
         echo(f"wheels built with CUDA {release.version} need driver {release.floor} or newer")
 
 
-def rules(json: options.AsJson = False) -> None:
+def rules(json: parameters.AsJson = False) -> None:
     """List the rules that every plan is checked against.
 
     Example: wheel-bakery rules && wheel-bakery explain torch-arch-list
@@ -84,7 +84,7 @@ def explain(
     rule: Annotated[
         str, typer.Argument(help="A rule, from `wheel-bakery rules`, or a finding of the audit.", metavar="RULE")
     ],
-    json: options.AsJson = False,
+    json: parameters.AsJson = False,
 ) -> None:
     """Explain a rule: what must hold, why, how to fix it, and the source; or what a finding of the audit means.
 

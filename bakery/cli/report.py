@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, say
 from bakery.core.errors import UsageError
 
@@ -23,7 +23,7 @@ def report(
         ),
     ] = "",
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    recipe: options.Recipes = None,
+    recipe: parameters.Recipes = None,
 ) -> None:
     """Write the page of a run: results, times, caches, memory, sizes, warnings, failures and what changed.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import say
 from bakery.core.errors import UsageError
 
@@ -27,12 +27,12 @@ def shell(
             show_default=False,
         ),
     ] = "",
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
-    allow: options.Allow = None,
-    builder: options.Builder = None,
-    ca_bundle: options.CaBundle = None,
-    engine_up: options.EngineUp = False,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
+    allow: parameters.Allow = None,
+    builder: parameters.Builder = None,
+    ca_bundle: parameters.CaBundle = None,
+    engine_up: parameters.EngineUp = False,
 ) -> None:
     """Open a shell in the state before a step, with its environment, mounts and network; its command is in the history.
 

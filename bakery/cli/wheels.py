@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, has_step_summary, out, progress_display, say, write_step_summary
 from bakery.cli.failures import leave
 from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
@@ -29,7 +29,7 @@ def audit(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show each binary, and each finding of one kind.")
     ] = False,
-    json: options.AsJson = False,
+    json: parameters.AsJson = False,
 ) -> None:
     """Inspect wheels: tags, machine, oldest glibc, GPU code, bundled libraries, RECORD, size.
 
@@ -51,12 +51,12 @@ def audit(
 
 
 def verify(
-    wheels: options.Wheels,
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
-    only: options.Only = None,
-    skip: options.Skip = None,
-    pull_request: options.PullRequest = False,
+    wheels: parameters.Wheels,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
+    only: parameters.Only = None,
+    skip: parameters.Skip = None,
+    pull_request: parameters.PullRequest = False,
     gpu: Annotated[
         bool,
         typer.Option("--require-gpu-test", help="Demand a record of `gpu-test` for wheels of recipes with test.gpu."),
@@ -90,7 +90,7 @@ def verify(
 
     files, before = _wheel_files(wheels), _wheel_files(baseline or ())
     planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
-    selected = [plan.filter_by_pattern(options.globs(only, skip)) for plan in planned]
+    selected = [plan.filter_by_pattern(parameters.globs(only, skip)) for plan in planned]
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
     release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag, baseline=before)
@@ -107,9 +107,9 @@ def verify(
 
 
 def gpu_test(
-    wheels: options.Wheels,
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
+    wheels: parameters.Wheels,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
     installed: Annotated[
         bool, typer.Option("--installed", help="Use the packages of this Python; install nothing but the wheel.")
     ] = False,
@@ -119,7 +119,7 @@ def gpu_test(
             "--prepare",
             help="Only fill this new folder: `python DIR/run.py` then tests.",
             metavar="DIR",
-            callback=options.written,
+            callback=parameters.written,
         ),
     ] = None,
 ) -> None:
@@ -161,13 +161,13 @@ def reproduce(
     here: Annotated[
         bool, typer.Option("--here", help="Build the project as it is now, whatever the wheel was built from.")
     ] = False,
-    allow: options.Allow = None,
+    allow: parameters.Allow = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", help="A setting in addition to those of the provenance.", metavar="NAME=VALUE"),
     ] = None,
-    ca_bundle: options.CaBundle = None,
-    json: options.AsJson = False,
+    ca_bundle: parameters.CaBundle = None,
+    json: parameters.AsJson = False,
 ) -> None:
     """Build a wheel again from its provenance, without caches, and compare the two wheels byte for byte.
 
@@ -194,16 +194,16 @@ def reproduce(
 
 
 def variants(
-    wheels: options.Wheels,
+    wheels: parameters.Wheels,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The folder for the variants.", metavar="DIR", callback=options.written),
+        typer.Option("--output", "-o", help="The folder for the variants.", metavar="DIR", callback=parameters.written),
     ] = Path("dist/variants"),
     dialect: Annotated[
         str, typer.Option("--format", help="Format of variant.json: uv, or pep825 (the strict one of the standard).")
     ] = "uv",
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
 ) -> None:
     """Package wheels again as wheel variants (PEP 825), with the CUDA release and the GPUs that the audit reads in them.
 
@@ -229,10 +229,10 @@ def variants(
 
 
 def meta(
-    wheels: options.Wheels,
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
-    pull_request: options.PullRequest = False,
+    wheels: parameters.Wheels,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
+    pull_request: parameters.PullRequest = False,
 ) -> None:
     """Write the meta package of wheels with a distribution for each CUDA release, beside the first of them.
 
@@ -267,7 +267,7 @@ def meta(
 
 
 def index(
-    wheels: options.Wheels,
+    wheels: parameters.Wheels,
     output: Annotated[
         Path,
         typer.Option(
@@ -275,7 +275,7 @@ def index(
             "-o",
             help="The folder of the index. Its existing wheels are kept.",
             metavar="DIR",
-            callback=options.written,
+            callback=parameters.written,
         ),
     ] = Path("site"),
     extend: Annotated[
@@ -290,7 +290,7 @@ def index(
             metavar="URL",
         ),
     ] = None,
-    ca_bundle: options.CaBundle = None,
+    ca_bundle: parameters.CaBundle = None,
 ) -> None:
     """Write a static package index for pip and uv. Any web server can serve the folder.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, say
 from bakery.cli.profile import builder_of, times_of
 from bakery.core.errors import UsageError
@@ -29,13 +29,13 @@ def why(
             help="A cell's id, as `wheel-bakery plan` shows it. Default: all that were baked.", metavar="CELL"
         ),
     ] = "",
-    recipe: options.Recipes = None,
-    set_: options.Sets = None,
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
     every: Annotated[bool, typer.Option("--all", help="Show each stage, with one of its reasons.")] = False,
     compiler_cache: Annotated[
         bool, typer.Option("--compiler-cache", help="Explain what the compiler cache did not have in the last run.")
     ] = False,
-    json: options.AsJson = False,
+    json: parameters.AsJson = False,
 ) -> None:
     """Explain what the next run builds again, and why, the cause first; if nothing changed, what the last run built again.
 

@@ -1,19 +1,12 @@
-"""Identifiers and enumerations that all packages share.
-
-A cell id such as ``cp312-cu128-linux_x86_64`` names the bake target, the log, the stage folder, the CI job and the row of
-every table. The rules for ids are here and nowhere else.
-"""
+"""Names that all packages share: what variables, recipes, axes, secrets and builders may be called, and derived values."""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-
-from wheel_audit.text import listed
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 """A recipe variable: also a Dockerfile ARG, a bake variable and a shell variable."""
@@ -67,44 +60,6 @@ def is_device(name: str) -> bool:
     return _DEVICE.match(name) is not None
 
 
-class Kind(StrEnum):
-    """What a target produces."""
-
-    DEV = "dev"
-    IMAGE = "image"
-    WHEEL = "wheel"
-    TEST = "test"
-    MATERIALS = "materials"
-    COMPILER_CACHE = "compiler-cache"
-    OTHER = "other"
-
-
-INGREDIENTS = "ingredients"
-"""The stage that lists what a wheel is made of; the targets of kind ``materials`` add the packages of its test."""
-
-CARRY = "carry"
-"""The stage that imports or exports the compiler cache."""
-
-CARRIED_AT = "CARRIED_AT"
-"""The build argument that makes these steps run each time. With ``no-cache``, BuildKit would empty their cache mounts."""
-
-CACHE_SCOPE = "BUILDKIT_CACHE_MOUNT_NS"
-"""BuildKit's own build argument: a prefix of the ids of all cache mounts."""
-
-CARRIED = "carried"
-"""The stage, or the build context in its place, with a compiler cache from elsewhere."""
-
-
-class Phase(StrEnum):
-    """A part of a build that may receive secrets."""
-
-    FETCH = "fetch"
-    REQUIREMENTS = "requirements"
-    NATIVE = "native"
-    COMPILE = "compile"
-    TEST = "test"
-
-
 class Frontend(StrEnum):
     """The program that calls the project's build backend."""
 
@@ -123,94 +78,12 @@ class CacheBackend(StrEnum):
     INLINE = "inline"
 
 
-GROUPS: dict[str, tuple[Kind, ...]] = {
-    "default": (Kind.WHEEL,),
-    "dev": (Kind.DEV,),
-    "image": (Kind.IMAGE,),
-    "wheel": (Kind.WHEEL,),
-    "test": (Kind.TEST,),
-    "full": (Kind.WHEEL, Kind.TEST),
-}
-"""The groups of targets, and their kinds. A recipe has the groups whose targets it has."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetKind:
-    """What the targets of one kind build: a stage of the Dockerfile (without the recipe's name), with these phases."""
-
-    stage: str
-    description: str
-    phases: frozenset[Phase]
-    # BuildKit's exporter: ``local`` (files), ``docker`` (an image in the engine) or ``cacheonly``
-    exporter: str = "local"
-    # for ``local``, the folder below ``DEST`` that holds a subfolder for each cell; ends with a slash
-    folder: str = ""
-    writes_cache: bool = True
-    # the mode of the layer cache; empty for the recipe's
-    cache_mode: str = ""
-    # they are built together with the wheel and share its steps, so they read its cache first
-    reads_wheel_cache: bool = False
-
-
-_INSTALL = frozenset({Phase.FETCH, Phase.REQUIREMENTS})
-
-TARGET_KINDS: dict[Kind, TargetKind] = {
-    Kind.IMAGE: TargetKind("image", "The image with its tools", frozenset({Phase.REQUIREMENTS}), "docker"),
-    Kind.WHEEL: TargetKind("wheel", "The repaired wheel", frozenset(Phase) - {Phase.TEST}),
-    Kind.TEST: TargetKind(
-        "test", "The wheel alone in a clean base: loaded, imported, tried", frozenset(Phase), "cacheonly"
-    ),
-    Kind.DEV: TargetKind("builder", "The build tools and the project, for a shell", _INSTALL, "docker"),
-    Kind.MATERIALS: TargetKind(
-        "materials",
-        "What a cell is made of, for a lock; nothing is compiled",
-        _INSTALL,
-        folder="materials/",
-        # Its other layers are in the wheel's cache.
-        cache_mode="min",
-        reads_wheel_cache=True,
-    ),
-    Kind.COMPILER_CACHE: TargetKind(
-        "compiler-cache",
-        "What compilers made, carried to or from another machine; nothing is compiled",
-        _INSTALL,
-        folder="compiler-cache/",
-        # It belongs to one machine.
-        writes_cache=False,
-        reads_wheel_cache=True,
-    ),
-    Kind.OTHER: TargetKind("other", "What a plugin builds with a bake file of its own", frozenset()),
-}
-"""Everything that differs between kinds of targets."""
-
-WHEEL_KINDS = (Kind.WHEEL, Kind.TEST, Kind.DEV, Kind.MATERIALS)
-"""The kinds of a recipe that builds wheels; the first one is the default target."""
-
-IMAGE_KINDS = (Kind.IMAGE, Kind.MATERIALS)
-"""The kinds of a recipe that builds an image."""
-
 GIT_SECRETS = ("GIT_AUTH_TOKEN", "GIT_AUTH_HEADER")
 """Secrets that BuildKit uses to fetch from a git server; no step receives them."""
 
 BASE_SECRETS = {"ca-bundle": "CA_BUNDLE", "pip-conf": "PIP_CONF", "cargo-config": "CARGO_CONFIG"}
 """Secrets that no recipe declares, and the variable of the bake file that holds the file of each."""
 
-MACHINES = {
-    "linux/amd64": "x86_64",
-    "linux/arm64": "aarch64",
-    "macos/amd64": "x86_64",
-    "macos/arm64": "arm64",
-    "windows/amd64": "amd64",
-    "windows/arm64": "arm64",
-}
-"""Platform → the machine in wheel tags."""
-
-_SYSTEM_TAGS = {"linux": "manylinux", "macos": "macosx", "windows": "win"}
-
-IDENTIFIERS = {
-    platform: f"{_SYSTEM_TAGS[platform.partition('/')[0]]}_{machine}" for platform, machine in MACHINES.items()
-}
-"""Platform → cibuildwheel's name for it."""
 
 AXIS_VARIABLES = {axis: f"{axis.upper()}_VERSION" for axis in ("python", "cuda", "torch", "jax")}
 """Axis → the variable that holds its value; other axes use their name in capitals."""
@@ -237,8 +110,6 @@ CUDA_MINOR is 12.8 and CUDA_TAG is 128, as names of wheels and packages write it
 
 SIZE = re.compile(r"(?=[0-9.]*[1-9])([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(MB|GB)\Z", re.ASCII)
 """A size as a person writes it: ``3.5 GB``, ``800 MB``."""
-
-_AXIS_PREFIX = {"python": "cp", "cuda": "cu"}
 
 
 def normal(text: str) -> str:
@@ -269,11 +140,6 @@ def _part(release: str, part: str) -> str:
     return {"MAJOR": release.partition(".")[0], "MINOR": minor, "TAG": minor.replace(".", "")}[part]
 
 
-def some_cells(ids: Sequence[str]) -> str:
-    """Return the first few ids, and the number of the others."""
-    return listed(ids, noun="cell")
-
-
 def size_mb(text: str) -> int:
     """Return a size that fits `SIZE` in MB (10⁶ bytes), rounded up: ``3.5 GB`` → 3500."""
     match = SIZE.match(text)
@@ -284,39 +150,3 @@ def size_mb(text: str) -> int:
 def secret_variable(name: str) -> str:
     """Return the variable of the bake file that holds the file of a secret."""
     return "SECRET_" + name.upper().replace("-", "_")
-
-
-def python_tag(version: str) -> str:
-    """Return the interpreter tag of a Python version: ``3.12`` → ``cp312``, ``3.13t`` → ``cp313t``."""
-    return "cp" + version.replace(".", "")
-
-
-def axis_tag(axis: str, value: str, *, short: bool = True) -> str:
-    """Return how ``value`` of ``axis`` is written in a cell id: versions without dots, ``12.8.0`` as ``cu1280``.
-
-    With ``short``, a third component is omitted (``cu128``): for axes whose values then stay different.
-    """
-    if axis == "python":
-        return python_tag(value)
-    parts = value.split(".")
-    is_version = all(part.isascii() and part.isdigit() for part in parts)
-    if is_version:
-        text = "".join(parts[:2] if short else parts)
-    else:
-        text = re.sub(r"[^A-Za-z0-9]+", "_", value).strip("_") or "x"
-    return _AXIS_PREFIX.get(axis, axis.replace("-", "_")) + text
-
-
-def platform_tag(platform: str) -> str:
-    """Return how a platform is written in a cell id: ``linux/amd64`` → ``linux_x86_64``, others as cibuildwheel does."""
-    return f"linux_{MACHINES[platform]}" if platform.startswith("linux/") else IDENTIFIERS[platform]
-
-
-def is_baked(platform: str) -> bool:
-    """Whether wheels of a platform are baked: those of Linux."""
-    return platform.startswith("linux/")
-
-
-def platform_of(machine: str) -> str:
-    """Return the platform of Linux for a machine as the kernel or the engine calls it: ``x86_64``, ``arm64``, …"""
-    return "linux/arm64" if machine in ("aarch64", "arm64") else "linux/amd64"

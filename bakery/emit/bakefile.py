@@ -6,12 +6,13 @@ import csv
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 
-from bakery.core.names import BASE_SECRETS, TARGET_KINDS, Kind, TargetKind
-from bakery.emit.cache import cache_attributes, cache_functions
+from bakery.core.names import BASE_SECRETS
+from bakery.core.target_kinds import TARGET_KINDS, Kind, TargetKind
+from bakery.emit.cache_attributes import cache_attributes, cache_functions
 from bakery.emit.quoting import aligned, block, comment, hcl_list, hcl_string, hcl_value, indent
 from bakery.plan.cells import Cell, Target
+from bakery.plan.delivery import Override, Variable
 from bakery.plan.model import Plan
-from bakery.plan.options import Override, Variable
 from bakery.plan.values import Json, Ref, Value
 from bakery.toolchains.program_mounts import GIT_CHECKOUT, GIT_CONTEXTS
 

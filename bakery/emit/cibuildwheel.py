@@ -10,10 +10,11 @@ import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
 
-from bakery.core.names import IDENTIFIERS, MACHINES, SYSTEMS, axis_tag, python_tag, with_derived
+from bakery.core.cell_ids import IDENTIFIERS, MACHINES, axis_tag, python_tag
+from bakery.core.names import SYSTEMS, with_derived
 from bakery.plan.cells import Cell
+from bakery.plan.delivery import Naming
 from bakery.plan.model import Plan
-from bakery.plan.options import Naming
 from bakery.plan.values import Value, substitute
 from bakery.toolchains import programs as scripts
 

@@ -8,9 +8,9 @@ from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations
 from bakery.emit.dockerfile import dockerfile, dockerignore, program_texts
 from bakery.emit.workflow import workflow
+from bakery.plan.delivery import AT_TOP, Repository
 from bakery.plan.dockerfile import Arg
 from bakery.plan.model import Plan
-from bakery.plan.options import AT_TOP, Repository
 from bakery.plan.values import literal
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER, GIT_PREFIX
 

@@ -21,10 +21,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery.core.errors import PlanError, UnavailableError
-from bakery.core.names import SYSTEMS, CacheBackend, Kind
+from bakery.core.names import SYSTEMS, CacheBackend
+from bakery.core.target_kinds import Kind
 from bakery.emit.quoting import unicode_escape
+from bakery.plan.delivery import Ci, Repository
 from bakery.plan.model import Plan
-from bakery.plan.options import Ci, Repository
 from bakery.plan.pull_request import for_pull_request
 from bakery.plan.shards import CellGroup, job_groups
 from bakery.toolchains.disk_space import cached, disk

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.environment import for_tool
 from bakery.core.errors import UnavailableError
 from bakery.core.file_locks import locked_file
-from bakery.core.names import MACHINES
 from bakery.engine import debian_packages, oci_archive
 from bakery.engine.client import ClientError, Engine, strings
 from bakery.engine.debian_packages import Bundle, Mirror, Progress

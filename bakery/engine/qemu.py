@@ -10,8 +10,8 @@ import os
 import shutil
 from pathlib import Path
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import UnavailableError
-from bakery.core.names import MACHINES
 from bakery.engine import debian_packages
 from bakery.engine.debian_packages import Bundle, Progress
 from bakery.engine.host import run_tool

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
-from bakery.core.names import platform_of
+from bakery.core.cell_ids import platform_of
 from bakery.engine import package_index
 from bakery.engine.builder_config import nodes_of
 from bakery.engine.client import EXECUTION, Engine, EngineInfo

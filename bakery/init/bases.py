@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.image_names import parse
-from bakery.core.names import MACHINES
 from bakery.toolchains import facts
 from bakery.toolchains.bases.debian import SUITES
 

@@ -9,8 +9,8 @@ from bakery.init.project import Project
 from bakery.init.stable_abi import one_wheel
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
-from bakery.resolve.rules.case import ARCH_LISTS
-from bakery.resolve.rules.device import torch_list
+from bakery.resolve.device_promises import torch_list
+from bakery.resolve.rules.subject import ARCH_LISTS
 from bakery.toolchains import facts
 
 _PACKAGES = "builder.system-packages"

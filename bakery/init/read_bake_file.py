@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from bakery.core.names import PLATFORM, is_baked
+from bakery.core.cell_ids import is_baked
+from bakery.core.names import PLATFORM
 from bakery.init.findings import Place, Rest, is_nested_deeply
 from bakery.init.tree import TABLES, Tree
 from wheel_audit.readers import json_of

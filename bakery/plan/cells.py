@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bakery.core.image_names import parse
-from bakery.core.names import TARGET_KINDS, Kind, Phase
+from bakery.core.target_kinds import TARGET_KINDS, Kind, Phase
 
 
 def selects(globs: Iterable[str], names: Iterable[str]) -> bool:

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field, replace
 
 from bakery.core.dockerignore import escaped
 from bakery.core.errors import UsageError
-from bakery.core.names import INGREDIENTS, TARGET_KINDS, WHEEL_PYTHON, Kind, with_derived
+from bakery.core.names import WHEEL_PYTHON, with_derived
+from bakery.core.target_kinds import INGREDIENTS, TARGET_KINDS, Kind
 from bakery.plan.build_facts import BuildFacts
 from bakery.plan.cells import Cell, Image, Merged, Target, selects
+from bakery.plan.delivery import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
 from bakery.plan.dockerfile import Run, Stage
-from bakery.plan.options import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
 from bakery.plan.values import Value, substitute
 
 VERSION = 1

@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from bakery.core.names import TARGET_ARCH, Kind
+from bakery.core.names import TARGET_ARCH
+from bakery.core.target_kinds import Kind
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Arg, Stage
 from bakery.plan.model import Plan

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
-from bakery.core import names
+from bakery.core import names, target_kinds
 from bakery.core.environment import OWN, PREFIX
 from bakery.recipe.models.matrix import OWN_KEYS
 from bakery.recipe.models.text import REFERENCE
@@ -328,15 +328,15 @@ def _step_problem(data: Table, name: str, step: object) -> tuple[str, str] | Non
     source = data.get("source")
     table = source if isinstance(source, dict) else {}
     text = source if isinstance(source, str) else ""
-    if step == names.Phase.FETCH and not ("sdist" in table or text.startswith("sdist:")):
+    if step == target_kinds.Phase.FETCH and not ("sdist" in table or text.startswith("sdist:")):
         if not ("git" in table or text.startswith("git+")):
             return "nothing is fetched: the source is a folder of the project", "remove fetch"
         if name not in names.GIT_SECRETS:
             secrets = " or ".join(names.GIT_SECRETS)
             return f"BuildKit fetches a git source with {secrets}", f"name the secret {secrets}"
-    if step == names.Phase.NATIVE and not _table(data, "native"):
+    if step == target_kinds.Phase.NATIVE and not _table(data, "native"):
         return "there is no native step", "remove native, or add [native]"
-    if step == names.Phase.TEST and not _table(data, "test").get("command"):
+    if step == target_kinds.Phase.TEST and not _table(data, "test").get("command"):
         return "the test has no command", "remove test, or add test.command"
     return None
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from bakery.core import names
+from bakery.core import cell_ids, names
 from bakery.recipe import type_names
 from bakery.recipe.models import Recipe
 from bakery.recipe.models.base import INVALID, Model
@@ -227,7 +227,7 @@ def _platform(value: str) -> str | None:
     system = next((_SYSTEMS[part] for part in parts if part in _SYSTEMS), "linux")
     rest = [part for part in parts if part not in _SYSTEMS and part != "v8"]
     machine = _MACHINES.get(rest[0]) if len(rest) == 1 else None
-    return f"{system}/{machine}" if machine else nearest(value, names.MACHINES, 0.8)
+    return f"{system}/{machine}" if machine else nearest(value, cell_ids.MACHINES, 0.8)
 
 
 def _wrong_type(annotation: object, value: object, path: tuple[Step, ...]) -> Problem:

@@ -18,8 +18,8 @@ from bakery.engine.package_index import Link
 from bakery.plan.model import Plan
 from bakery.release.coverage import project_table
 from bakery.release.verify import assigned, unversioned
-from bakery.resolve.rules.case import cases
-from bakery.resolve.rules.device import device_promises
+from bakery.resolve.device_promises import device_promises
+from bakery.resolve.rules.subject import subjects
 from bakery.runs.audited import report_on
 from bakery.runs.expectations import promises
 from wheel_audit.auditor import WheelReport
@@ -100,7 +100,7 @@ def by_plan(
     found, served, _, left = assigned(plan, [Path(name) for name in links])
     cells = {cell.id: cell for cell in (*plan.cells, *plan.cibuildwheel_cells)}
     covered = {*found, *(cell.id for others in served.values() for cell in others)}
-    device, libc = device_promises(plan), {name: case.libc for case in cases(plan) for name in case.cells}
+    device, libc = device_promises(plan), {name: subject.libc for subject in subjects(plan) for name in subject.cells}
     is_here = not (plan.cibuildwheel.git or plan.cibuildwheel.sdist)
     source = project_table(plan, root) if is_here else {}
     lacking, extra, about, unknown = (defaultdict[str, list[str]](list) for _ in range(4))

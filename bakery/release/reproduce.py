@@ -12,8 +12,8 @@ from pathlib import Path
 from bakery import __version__
 from bakery.core.errors import AuditError, BakeryError, UnavailableError
 from bakery.core.git import clone
-from bakery.core.names import Kind
 from bakery.core.source_manifest import tree_hash
+from bakery.core.target_kinds import Kind
 from bakery.emit.dockerfile import build_digest
 from bakery.engine.session import EngineSession
 from bakery.plan.dockerfile import Add
@@ -32,7 +32,7 @@ from bakery.runs.pipeline import bake_plan
 from bakery.runs.records.read import Provenance, locked_from_provenance, read, recorded_images
 from bakery.runs.run_options import Options, PinnedMaterials
 from bakery.runs.source_files import source_of
-from wheel_audit.difference import Difference, differences
+from wheel_audit.byte_difference import Difference, differences
 from wheel_audit.worker import LimitExceeded
 
 _SHIPPED = "shipped recipe "

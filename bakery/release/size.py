@@ -11,8 +11,8 @@ from statistics import median
 from bakery.core.text import size_text
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
-from bakery.resolve.rules.case import ARCH_LISTS
-from bakery.resolve.rules.device import device_code, device_promises
+from bakery.resolve.device_promises import device_code, device_promises
+from bakery.resolve.rules.subject import ARCH_LISTS
 from bakery.runs.cell_inputs import CellInputs, bakes_of
 from bakery.runs.journal import Record, kept_records
 from bakery.runs.same_name import by_python

@@ -20,7 +20,7 @@ from bakery.release.gpu_record import gpu_fault
 from bakery.release.meta import extras, meta_packages
 from bakery.release.size import LIMIT_HINT, ProjectSize, by_project, limit_of, uploaded
 from bakery.release.variants import other_files
-from bakery.resolve.rules.device import device_promises
+from bakery.resolve.device_promises import device_promises
 from bakery.runs.audited import audit
 from bakery.runs.expectations import expected, promise_of, promises
 from bakery.runs.records.read import provenance_of, read

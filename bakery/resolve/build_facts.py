@@ -9,21 +9,21 @@ from bakery.plan.dockerfile import Arg, Command, Run, Stage
 from bakery.recipe.models import Recipe
 from bakery.resolve.naming import required_texts, tested_framework
 from bakery.resolve.references import parse, parse_all, parse_table
-from bakery.resolve.stage_inputs import Parts, job_limits
+from bakery.resolve.stage_inputs import StageInputs, job_limits
 
 _COMPILING = ("compile", "native")
 """The stages that compile. A native step compiles the code, so its environment takes precedence."""
 
 
-def build_facts(parts: Parts, stages: Sequence[Stage]) -> BuildFacts:
+def build_facts(inputs: StageInputs, stages: Sequence[Stage]) -> BuildFacts:
     """Return the facts about the build of a recipe."""
-    settings, recipe = parts.settings, parts.recipe
+    settings, recipe = inputs.settings, inputs.recipe
     builder, tables = recipe.builder, ((recipe.image,) if recipe.image else (recipe.builder, recipe.native))
     framework = parse_all(settings.framework.build if settings.framework else ())
     by_name = {stage.name: stage for stage in stages}
     steps = [step for name in _COMPILING if name in by_name for step in by_name[name].steps]
     commands = [item for step in steps if isinstance(step, Run) for item in step.commands if isinstance(item, Command)]
-    programs = [(toolkit.majors, "nvcc" if toolkit.nvcc else "clang++") for toolkit in parts.toolkits]
+    programs = [(toolkit.majors, "nvcc" if toolkit.nvcc else "clang++") for toolkit in inputs.toolkits]
     return BuildFacts(
         subdirectory=recipe.source.subdirectory or ".",
         requirements=(*framework, *(word for table in tables if table for word in parse_all(table.requirements))),
@@ -36,7 +36,7 @@ def build_facts(parts: Parts, stages: Sequence[Stage]) -> BuildFacts:
             major: name for majors, name in programs for major in (map(str, majors) if len(programs) > 1 else ("",))
         },
         before_build=builder.before_build.command if builder.before_build else "",
-        picks_host=any(toolkit.nvcc for toolkit in parts.toolkits),
+        picks_host=any(toolkit.nvcc for toolkit in inputs.toolkits),
         limits=job_limits(builder),
         test_command=recipe.test.command or "",
         test_files=recipe.test.files,

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from bakery.core.cell_ids import is_baked
 from bakery.core.errors import PlanError
-from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable, is_baked, with_derived
+from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable, with_derived
 from bakery.plan.cells import Cell, Image, Need
-from bakery.plan.options import Override
+from bakery.plan.delivery import Override
 from bakery.plan.values import Ref
 from bakery.recipe.load import Loaded
 from bakery.resolve.matrix import CellDraft, combinations, identifiers, matches
 from bakery.resolve.select_toolkits import needed_releases
 from bakery.resolve.set_option import check_patterns, override_platforms, selects
 from bakery.resolve.settings import Settings, check_releases, check_values
-from bakery.resolve.stage_inputs import Parts
+from bakery.resolve.stage_inputs import StageInputs
 
 
 def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override]) -> tuple[CellDraft, ...]:
@@ -94,41 +95,41 @@ def _check_args(settings: Settings, args: Sequence[Mapping[str, str]]) -> None:
     )
 
 
-def finish_cells(parts: Parts, drafts: Sequence[CellDraft], own: str = "") -> tuple[Cell, ...]:
+def finish_cells(inputs: StageInputs, drafts: Sequence[CellDraft], own: str = "") -> tuple[Cell, ...]:
     """Return the cells with their base images and the releases that they need from the package index.
 
     Raises:
         PlanError: a base image or a toolkit lacks what a cell needs.
     """
-    values = {item.name: item.value for item in parts.settings.variables}
-    image_variables = [part.name for part in parts.request.image if isinstance(part, Ref)]
+    values = {item.name: item.value for item in inputs.settings.variables}
+    image_variables = [part.name for part in inputs.request.image if isinstance(part, Ref)]
     images: dict[tuple[str, ...], tuple[Image, ...]] = {}
     needs: dict[str, tuple[Need, ...]] = {}
     cells = []
     for draft in drafts:
         # In the order of their use: the Pythons that compile, build the wheel, and test it.
-        pythons = (parts.native_python or draft.wheel_python, draft.wheel_python, draft.python)
+        pythons = (inputs.native_python or draft.wheel_python, draft.wheel_python, draft.python)
         args = with_derived({**values, **draft.args}) if image_variables else {}
         key = (*pythons, draft.platform, *(args[name] for name in image_variables))
         if key not in images:
             is_linux = is_baked(draft.platform)
-            images[key] = tuple(dict.fromkeys(_images(parts, pythons, draft.platform, args))) if is_linux else ()
+            images[key] = tuple(dict.fromkeys(_images(inputs, pythons, draft.platform, args))) if is_linux else ()
         cuda = draft.args.get("CUDA_VERSION", values.get("CUDA_VERSION", ""))
         if cuda not in needs:
-            needs[cuda] = needed_releases(parts.settings, parts.toolkits, cuda)
-        cell_args = {**draft.args, WHEEL_PYTHON: draft.wheel_python} if parts.shared else draft.args
+            needs[cuda] = needed_releases(inputs.settings, inputs.toolkits, cuda)
+        cell_args = {**draft.args, WHEEL_PYTHON: draft.wheel_python} if inputs.shared else draft.args
         more = (images[key], needs[cuda], draft.built_by, draft.abi3, own)
         cells.append(Cell(draft.id, draft.axes, cell_args, *more))
     return tuple(cells)
 
 
-def _images(parts: Parts, pythons: Sequence[str], platform: str, args: Mapping[str, str]) -> Iterator[Image]:
+def _images(inputs: StageInputs, pythons: Sequence[str], platform: str, args: Mapping[str, str]) -> Iterator[Image]:
     """Yield the base images of a cell: those that build its wheel, then that of its test."""
     *builders, tester = pythons
     for python in builders:
-        yield parts.base.image(parts.request, python, "" if parts.crosses else platform, args)
-    image = parts.base.image(parts.request, tester, platform, args)
-    yield replace(image, tests=True) if parts.crosses else image
+        yield inputs.base.image(inputs.request, python, "" if inputs.crosses else platform, args)
+    image = inputs.base.image(inputs.request, tester, platform, args)
+    yield replace(image, tests=True) if inputs.crosses else image
 
 
 def python_release(python: str) -> tuple[int, ...]:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from bakery.core.cell_ids import is_baked
 from bakery.core.errors import OutputError, UsageError
 from bakery.core.git import differing, top_of
 from bakery.core.git_blobs import blobs
 from bakery.core.git_command import git
 from bakery.core.inside import Inside
-from bakery.core.names import is_baked
 from bakery.core.source_manifest import SourceManifest
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan

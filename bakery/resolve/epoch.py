@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bakery.plan.options import Variable
+from bakery.plan.delivery import Variable
 from bakery.recipe.models import Recipe
 
 NAME = "SOURCE_DATE_EPOCH"

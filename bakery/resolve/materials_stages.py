@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bakery.core.names import INGREDIENTS
+from bakery.core.target_kinds import INGREDIENTS
 from bakery.plan.dockerfile import Command, Copy, Mount, Role, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
 from bakery.resolve.rust import PROJECT
-from bakery.resolve.stage_inputs import VENV_PYTHON, Parts, literals
+from bakery.resolve.stage_inputs import VENV_PYTHON, StageInputs, literals
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, NET, TOOLS
 
@@ -28,7 +28,7 @@ _BASE = "/bakery/base"
 _TOOLKIT = "toolkit-requirements"
 
 
-def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+def material_stages(inputs: StageInputs, lines: Lines, stages: Sequence[Stage]) -> tuple[Stage, ...]:
     """Return the stages that list what ``stages`` are made of.
 
     The last two contain the lists: `INGREDIENTS` those of the wheel, the other one also those of its test.
@@ -40,13 +40,13 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
     release = ("cuda-", Ref("CUDA_VERSION%%.*"), "-requirements")
     toolkit = (Stage(_TOOLKIT, release),) if of_cuda else ()
     about = f"For records and locks: what a wheel is made of ({INGREDIENTS}), and its test, too."
-    native = (lines.compiles,) if parts.native_python else ()
+    native = (lines.compiles,) if inputs.native_python else ()
     images = [
         _image("builder", lines.packages, _TOOLS_PYTHON),
         *(_image("native-tools", line, _TOOLS_PYTHON) for line in native),
     ]
     bases_of_images = dict.fromkeys((lines.packages, *native, lines.runs))
-    crates = (Copy((f"{PROJECT}/materials/",), "/system/", "project"),) if parts.recipe.builder.rust else ()
+    crates = (Copy((f"{PROJECT}/materials/",), "/system/", "project"),) if inputs.recipe.builder.rust else ()
     tested = [_image(name, lines.runs, VENV_PYTHON) for name in environments]
     suites = _suites(lines.packages.base, _TOOLS_PYTHON)
     # A stage that is the base of another: the other one has its lists, too.
@@ -65,7 +65,7 @@ def material_stages(parts: Parts, lines: Lines, stages: Sequence[Stage]) -> tupl
             says="list what the wheel was built from",
         ),
         Stage(
-            f"{parts.recipe.name}-materials",
+            f"{inputs.recipe.name}-materials",
             literal(INGREDIENTS),
             (*_packages(*tests), *_system(*tested, suites)),
         ),

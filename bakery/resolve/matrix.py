@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bakery.core.cell_ids import MACHINES, axis_tag, platform_tag
 from bakery.core.errors import PlanError
-from bakery.core.names import MACHINES, PYTHON, axis_tag, platform_tag
+from bakery.core.names import PYTHON
 from bakery.core.text import is_line
 
 LONGEST = 120

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bakery.core.errors import PlanError
-from bakery.core.names import INGREDIENTS, axis_variable, with_derived
+from bakery.core.names import axis_variable, with_derived
+from bakery.core.target_kinds import INGREDIENTS
 from bakery.plan.cells import Cell, Merged
 from bakery.plan.dockerfile import Arg, Command, Copy, Env, Run, Script, Stage, Step
 from bakery.plan.model import Plan

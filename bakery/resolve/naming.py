@@ -9,11 +9,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from bakery.core.cell_ids import some_cells
 from bakery.core.errors import PlanError
-from bakery.core.names import DERIVED, TESTED_TORCH, WHEEL_PYTHON, some_cells
+from bakery.core.names import DERIVED, TESTED_TORCH, WHEEL_PYTHON
 from bakery.plan.cells import Merged
+from bakery.plan.delivery import Naming
 from bakery.plan.model import Plan
-from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe.models.wheel import BUILD_TAG, LOCAL_LABEL, NAME
 from bakery.resolve.references import parse, parse_all

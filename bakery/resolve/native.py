@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bakery.core.names import Phase
+from bakery.core.target_kinds import Phase
 from bakery.plan.dockerfile import Command, Env, Mount, Role, Run, Script, Stage, Step
 from bakery.plan.values import literal
 from bakery.recipe.models import Native
@@ -13,7 +13,7 @@ from bakery.resolve.references import declarations, parse, parse_all
 from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
-    Parts,
+    StageInputs,
     Turn,
     ccache_args,
     compile_step,
@@ -37,24 +37,24 @@ _TOOLS = "Tools of the native step, of any Python."
 _NOTHING = "bakery: the native command put nothing into /native"
 
 
-def native_stages(parts: Parts) -> tuple[Stage, ...]:
+def native_stages(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return the stages of the native step; none for a recipe without one."""
-    native = parts.recipe.native
-    return (*_requirements(parts, native), *_tools(parts, native), *_native(parts, native)) if native else ()
+    native = inputs.recipe.native
+    return (*_requirements(inputs, native), *_tools(inputs, native), *_native(inputs, native)) if native else ()
 
 
-def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
+def native_inputs(inputs: StageInputs) -> tuple[tuple[Mount, ...], tuple[Command, ...]]:
     """Return the mounts and the commands that copy the results of the native step into the source."""
-    if not (native := parts.recipe.native):
+    if not (native := inputs.recipe.native):
         return (), ()
     mounts: list[Mount] = []
     commands: list[Command] = []
-    for ending, folder in [(f"-{build.tag}", build.folder) for build in parts.builds] or [("", native.into)]:
+    for ending, folder in [(f"-{build.tag}", build.folder) for build in inputs.builds] or [("", native.into)]:
         into = parse(f"/src/{folder}")
         # One of the two is empty if the step may ask for the repository.
         more = (
             replace(mount, from_=f"{mount.from_}{ending}")
-            for mount in results(parts, STAGE, OUTPUT, f"{OUTPUT}{ending}-again")
+            for mount in results(inputs, STAGE, OUTPUT, f"{OUTPUT}{ending}-again")
         )
         own = (Mount("bind", f"{OUTPUT}{ending}", source=OUTPUT, from_=f"{STAGE}{ending}"), *more)
         mounts += own
@@ -63,31 +63,33 @@ def native_inputs(parts: Parts) -> tuple[tuple[Mount, ...], tuple[Command, ...]]
     return tuple(mounts), tuple(commands)
 
 
-def _requirements(parts: Parts, native: Native) -> tuple[Stage, ...]:
+def _requirements(inputs: StageInputs, native: Native) -> tuple[Stage, ...]:
     """Return the stage that resolves the step's Python packages; none if it needs no packages."""
     requirements = parse_all(native.requirements)
     if not requirements:
         return ()
-    direct = parts.recipe.builder.allow_direct
-    step = with_secrets(parts, Phase.REQUIREMENTS, pip_steps.resolve("native", requirements, direct=direct))
+    direct = inputs.recipe.builder.allow_direct
+    step = with_secrets(inputs, Phase.REQUIREMENTS, pip_steps.resolve("native", requirements, direct=direct))
     says = "resolve requirements of the native step"
     return (with_args(Stage(_PACKAGES, literal("base"), (step,), _TOOLS, Role.PACKAGES, says)),)
 
 
-def _tools(parts: Parts, native: Native) -> tuple[Stage, ...]:
+def _tools(inputs: StageInputs, native: Native) -> tuple[Stage, ...]:
     packages = native.system_packages
     steps: tuple[Step, ...] = (install_packages(*packages),) if packages else ()
-    tools = Stage("native-tools", literal(toolkit_stage(parts)), steps, _TOOLS, Role.SYSTEM, "tools of the native step")
+    tools = Stage(
+        "native-tools", literal(toolkit_stage(inputs)), steps, _TOOLS, Role.SYSTEM, "tools of the native step"
+    )
     if not native.requirements:
         return (with_args(tools),)
     system = replace(tools, name="native-system", comment="", says="system packages of the native step")
     below = (system,) if steps else ()
-    base = below[0].name if below else toolkit_stage(parts)
+    base = below[0].name if below else toolkit_stage(inputs)
     by, mounts = pip_steps.with_environment(VENV), (pip_steps.built(_PACKAGES, "native"),)
     install = pip_steps.install_step("native", _PACKAGES, VENV, by=by, mounts=mounts)
     make = Run((pip_steps.make_venv(VENV),), (), Role.SYSTEM)
     building = "build requirements of the native step"
-    steps = (make, with_secrets(parts, Phase.REQUIREMENTS, install), Env((VENV_PATH,)))
+    steps = (make, with_secrets(inputs, Phase.REQUIREMENTS, install), Env((VENV_PATH,)))
     return (
         *map(with_args, below),
         pip_steps.build_stage("native", _PACKAGES, base, building, by=pip_steps.WITH_TOOLS),
@@ -95,12 +97,12 @@ def _tools(parts: Parts, native: Native) -> tuple[Stage, ...]:
     )
 
 
-def _native(parts: Parts, native: Native) -> tuple[Stage, ...]:
+def _native(inputs: StageInputs, native: Native) -> tuple[Stage, ...]:
     text = native.command
 
     def run(turn: Turn) -> Run:
         step = compile_step(
-            parts,
+            inputs,
             Phase.NATIVE,
             native,
             turn,
@@ -114,13 +116,13 @@ def _native(parts: Parts, native: Native) -> tuple[Stage, ...]:
     # The shell itself replaces ${NAME} in the command; all that it needs is the variable.
     args = declarations((Run((Script(text),)),))
     return asking_stages(
-        parts,
+        inputs,
         STAGE,
         "native-tools",
         OUTPUT,
         run,
         f"Compiled once for all Pythons, {network_words(has_network=native.network)}; what it writes in /src is dropped.",
-        *dict.fromkeys((*args, *ccache_args(parts.settings))),
+        *dict.fromkeys((*args, *ccache_args(inputs.settings))),
         role=Role.COMPILE,
         says="native step",
         full=True,

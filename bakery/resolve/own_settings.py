@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from bakery.core.cell_ids import some_cells
 from bakery.core.errors import PlanError
-from bakery.core.names import INGREDIENTS, TARGET_KINDS, some_cells, with_derived
+from bakery.core.names import with_derived
+from bakery.core.target_kinds import INGREDIENTS, TARGET_KINDS
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Copy, Run, Stage, Step
 from bakery.plan.model import OwnSettings, Plan

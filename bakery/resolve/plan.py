@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 from packaging.utils import canonicalize_name
 
+from bakery.core.cell_ids import is_baked
 from bakery.core.errors import PlanError, UsageError
-from bakery.core.names import GROUPS, IMAGE_KINDS, TARGET_ARCH, WHEEL_KINDS, Kind, is_baked, size_mb
+from bakery.core.names import TARGET_ARCH, size_mb
+from bakery.core.target_kinds import GROUPS, IMAGE_KINDS, WHEEL_KINDS, Kind
 from bakery.plan.cells import Cell, Merged
+from bakery.plan.delivery import Audit
 from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
-from bakery.plan.options import Audit
 from bakery.plan.pull_request import for_pull_request
 from bakery.plan.values import Ref
 from bakery.recipe.files import PYPROJECT
@@ -21,11 +23,7 @@ from bakery.resolve import epoch
 from bakery.resolve.asking import git_variables
 from bakery.resolve.build_facts import build_facts
 from bakery.resolve.cells import draft_cells, finish_cells, python_release, with_shared_wheels
-from bakery.resolve.matrix import CellDraft
-from bakery.resolve.merge import merged_builds, merged_plan
-from bakery.resolve.naming import check_names, namings, requires
-from bakery.resolve.own_settings import apart, joined
-from bakery.resolve.plan_options import (
+from bakery.resolve.delivery import (
     cibuildwheel,
     foreign,
     layer_cache,
@@ -35,13 +33,17 @@ from bakery.resolve.plan_options import (
     secrets_of,
     workflow_settings,
 )
+from bakery.resolve.matrix import CellDraft
+from bakery.resolve.merge import merged_builds, merged_plan
+from bakery.resolve.naming import check_names, namings, requires
+from bakery.resolve.own_settings import apart, joined
 from bakery.resolve.references import parse as parse_value
 from bakery.resolve.references import parse_table
 from bakery.resolve.select_toolkits import select_toolkits
 from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, apply_to_recipe, buildx_overrides
 from bakery.resolve.settings import Settings, check_values, decide
 from bakery.resolve.source_context import ignore_patterns, source_context
-from bakery.resolve.stage_inputs import Parts, compilers_take_slots
+from bakery.resolve.stage_inputs import StageInputs, compilers_take_slots
 from bakery.resolve.stages import stages
 from bakery.toolchains.bases.base import Request
 from bakery.toolchains.program_mounts import CONTEXT_FOLDER
@@ -120,7 +122,7 @@ def _plan_of(group: _Group, groups: Sequence[_Group], builds: tuple[Merged, ...]
     with_base = (draft for other in groups if other.settings.recipe.builder.base == base for draft in other.cells)
     pythons = tuple(dict.fromkeys(draft.python for draft in with_base if is_baked(draft.platform)))
     named = parse_value(base.image) if base.image else settings.base_registry
-    parts = Parts(
+    inputs = StageInputs(
         settings=settings,
         base=bases()["image" if base.image else base.provider],
         request=Request(named, base.digest or "", pythons, platforms),
@@ -132,13 +134,13 @@ def _plan_of(group: _Group, groups: Sequence[_Group], builds: tuple[Merged, ...]
         builds=builds,
     )
     # Stages first: they refuse a Python that the base does not have.
-    plan = _plan(loaded, parts, stages(parts) if platforms else (), finish_cells(parts, group.cells, group.ending))
+    plan = _plan(loaded, inputs, stages(inputs) if platforms else (), finish_cells(inputs, group.cells, group.ending))
     check_names(plan, settings)
     return plan
 
 
-def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cells: Sequence[Cell]) -> Plan:
-    recipe, settings = parts.recipe, parts.settings
+def _plan(loaded: Loaded, inputs: StageInputs, plan_stages: tuple[Stage, ...], all_cells: Sequence[Cell]) -> Plan:
+    recipe, settings = inputs.recipe, inputs.settings
     dockerfile, bakefile, lock = f"dockerfiles/{recipe.name}.Dockerfile", f"bake/{recipe.name}.hcl", _lock_file(loaded)
     own_lock = "" if lock.endswith("bakery.lock") else lock
     cells = tuple(cell for cell in all_cells if is_baked(cell.platform))
@@ -146,7 +148,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
     kinds = IMAGE_KINDS if recipe.image else WHEEL_KINDS
     if recipe.builder.compiler_cache and not recipe.image:
         kinds = (*kinds, Kind.COMPILER_CACHE)
-    ignore = ignore_patterns(parts, (bakefile, dockerfile, f"{dockerfile}.dockerignore", CONTEXT_FOLDER, own_lock))
+    ignore = ignore_patterns(inputs, (bakefile, dockerfile, f"{dockerfile}.dockerignore", CONTEXT_FOLDER, own_lock))
     return Plan(
         recipe=recipe.name,
         description=recipe.description or "",
@@ -157,7 +159,7 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         variables=(
             *settings.variables,
             *git_variables(plan_stages),
-            *secret_variables(parts.secrets, rust=bool(recipe.builder.rust)),
+            *secret_variables(inputs.secrets, rust=bool(recipe.builder.rust)),
         ),
         args={item.name: (Ref(item.name),) for item in settings.variables if item.name not in NO_ARGUMENT},
         global_args=_global_args(plan_stages),
@@ -167,18 +169,18 @@ def _plan(loaded: Loaded, parts: Parts, plan_stages: tuple[Stage, ...], all_cell
         cache=layer_cache(settings),
         stages=plan_stages,
         ignore=(*ignore, *(("cibuildwheel",) if cibuildwheel_cells else ())),
-        audit=_audit(settings, parts.builds),
+        audit=_audit(settings, inputs.builds),
         output=recipe.output.directory,
-        source_context=source_context(parts),
-        secrets=parts.secrets,
+        source_context=source_context(inputs),
+        secrets=inputs.secrets,
         network=networked_phases(recipe),
-        requested_grants=requested_grants(settings, parts.secrets),
+        requested_grants=requested_grants(settings, inputs.secrets),
         foreign=foreign(settings, all_cells),
         cibuildwheel_cells=cibuildwheel_cells,
-        cibuildwheel=cibuildwheel(parts),
+        cibuildwheel=cibuildwheel(inputs),
         platform_variable=_platform_variable(settings, cells),
-        facts=build_facts(parts, plan_stages),
-        shares_slots=compilers_take_slots(parts),
+        facts=build_facts(inputs, plan_stages),
+        shares_slots=compilers_take_slots(inputs),
         origins=settings.origins,
         given=settings.given_arguments,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bakery.core.git_command import git
 from bakery.core.inside import leads
-from bakery.plan.options import Repository
+from bakery.plan.delivery import Repository
 from wheel_audit.plain_files import read_plain
 
 _LARGEST = 1 << 20

@@ -15,7 +15,7 @@ from bakery.plan.dockerfile import Command, Mount, Role, Run, Script, Stage
 from bakery.plan.values import Value, literal
 from bakery.resolve.base_stages import Lines
 from bakery.resolve.references import parse_table
-from bakery.resolve.stage_inputs import Parts, literals, toolkit_stage, with_args
+from bakery.resolve.stage_inputs import StageInputs, literals, toolkit_stage, with_args
 from bakery.toolchains import program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, NET, TOOLS
 
@@ -29,26 +29,26 @@ _CACHE = "/var/cache/cargo"
 DIST_SERVER = "RUSTUP_DIST_SERVER"
 
 
-def read_project(parts: Parts) -> tuple[Script, ...]:
+def read_project(inputs: StageInputs) -> tuple[Script, ...]:
     """Return the command that reads which Rust and which crates the source needs; none for a recipe without Rust."""
-    rust = parts.recipe.builder.rust
+    rust = inputs.recipe.builder.rust
     program = program_mounts.path("cargo_project.py")
-    return (Script(f"{_PYTHON} {program} {parts.package} {rust} {PROJECT}"),) if rust else ()
+    return (Script(f"{_PYTHON} {program} {inputs.package} {rust} {PROJECT}"),) if rust else ()
 
 
-def below_builder(parts: Parts, lines: Lines) -> str:
+def below_builder(inputs: StageInputs, lines: Lines) -> str:
     """Return the stage that the builder starts from."""
-    if parts.recipe.builder.rust:
+    if inputs.recipe.builder.rust:
         return _RUST
-    return lines.packages.base if parts.native_python else toolkit_stage(parts)
+    return lines.packages.base if inputs.native_python else toolkit_stage(inputs)
 
 
-def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
+def rust_stages(inputs: StageInputs, lines: Lines) -> tuple[Stage, ...]:
     """Return the stages of the toolchain and of the crates; none for a recipe without Rust."""
-    builder = parts.recipe.builder
+    builder = inputs.recipe.builder
     if not builder.rust:
         return ()
-    base = lines.packages.base if parts.native_python else toolkit_stage(parts)
+    base = lines.packages.base if inputs.native_python else toolkit_stage(inputs)
     wanted = f"{PROJECT}/rust"
     install = Command(
         literals(NET, _PYTHON, program_mounts.path("rust.py"), wanted),
@@ -74,15 +74,15 @@ def rust_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
     return (rust, Stage(_CRATES, literal(_RUST), (fetch,), "The crates of Cargo.lock.", Role.RUST, "fetch Rust crates"))
 
 
-def crates_mounts(parts: Parts) -> tuple[Mount, ...]:
+def crates_mounts(inputs: StageInputs) -> tuple[Mount, ...]:
     """Return the mounts of the step that compiles: its CARGO_HOME."""
-    if not parts.recipe.builder.rust or parts.recipe.builder.network:
+    if not inputs.recipe.builder.rust or inputs.recipe.builder.network:
         return ()
     return (Mount("bind", _HOME, source=_HOME, from_=_CRATES, writable=True),)
 
 
-def cargo_environment(parts: Parts) -> tuple[tuple[str, Value], ...]:
+def cargo_environment(inputs: StageInputs) -> tuple[tuple[str, Value], ...]:
     """Return the variables of the step that compiles."""
-    if not crates_mounts(parts):
+    if not crates_mounts(inputs):
         return ()
     return (("CARGO_HOME", literal(_HOME)), ("CARGO_NET_OFFLINE", literal("true")))

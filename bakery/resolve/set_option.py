@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from bakery.core.errors import UsageError
-from bakery.core.names import GROUPS, PLATFORM, VARIABLE, Kind, normal
+from bakery.core.names import PLATFORM, VARIABLE, normal
+from bakery.core.target_kinds import GROUPS, Kind
 from bakery.core.text import is_line
 from bakery.plan.cells import Cell
-from bakery.plan.options import Override
+from bakery.plan.delivery import Override
 from bakery.recipe.load import Loaded
 from bakery.resolve.matrix import CellDraft
 from bakery.resolve.settings import settable

@@ -12,7 +12,7 @@ from bakery.core.errors import PlanError, UsageError
 from bakery.core.image_names import parse
 from bakery.core.names import BASE_REGISTRY, PLATFORMS, CacheBackend, axis_variable, normal, recipe_variables
 from bakery.core.text import is_line, matches_whole
-from bakery.plan.options import Variable as PlanVariable
+from bakery.plan.delivery import Variable as PlanVariable
 from bakery.plan.values import Ref, Value
 from bakery.recipe.load import Loaded
 from bakery.recipe.models import Recipe, Variable

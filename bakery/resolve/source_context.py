@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from bakery.core.dockerignore import escaped, normalised
 from bakery.core.names import size_mb
+from bakery.plan.delivery import SourceContext
 from bakery.plan.model import ignored_output, leaves
-from bakery.plan.options import SourceContext
-from bakery.resolve.stage_inputs import Parts, folder
+from bakery.resolve.stage_inputs import StageInputs, folder
 
 OWN = ("**/.git", "**/.bakery", "**/.provenance", "**/bakery.lock", "**/bakery.toml")
 """The files of git and of Bakery: no part of a source."""
@@ -45,43 +45,43 @@ IGNORED = (*OWN, *RESULTS)
 """Files that enter the build context only if ``source.ignore`` has an exception for them."""
 
 
-def ignore_patterns(parts: Parts, generated: Sequence[str]) -> tuple[str, ...]:
+def ignore_patterns(inputs: StageInputs, generated: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns of the plan's ignore file; ``generated`` are the files that Bakery writes."""
     patterns = (
-        *_output(parts),
+        *_output(inputs),
         *generated,
-        *_in_context(parts, parts.recipe.source.ignore),
+        *_in_context(inputs, inputs.recipe.source.ignore),
         # Last, so that no exception of the recipe sends a secret's file: only the steps that the secret names get it.
-        *(escaped(item.file) for item in parts.secrets if item.file and not leaves(item.file)),
+        *(escaped(item.file) for item in inputs.secrets if item.file and not leaves(item.file)),
     )
     return (*IGNORED, *(pattern for pattern in patterns if pattern and pattern not in IGNORED))
 
 
-def source_context(parts: Parts) -> SourceContext:
+def source_context(inputs: StageInputs) -> SourceContext:
     """Return which part of the project's folder is sent to BuildKit."""
-    settings = parts.settings
+    settings = inputs.settings
     if not settings.recipe.source.path or settings.recipe.image:
         return SourceContext()
-    own = _in_context(parts, settings.recipe.source.ignore)
+    own = _in_context(inputs, settings.recipe.source.ignore)
     return SourceContext(
-        folder(parts),
-        _in_context(parts, settings.recipe.source.accept),
+        folder(inputs),
+        _in_context(inputs, settings.recipe.source.accept),
         size_mb(settings.recipe.source.expected_size),
         "ignore" in settings.recipe.source.model_fields_set,
-        (*RESULTS, *_output(parts), *(f"!{text}" for text in own if not text.startswith("!"))),
+        (*RESULTS, *_output(inputs), *(f"!{text}" for text in own if not text.startswith("!"))),
     )
 
 
-def _output(parts: Parts) -> tuple[str, ...]:
+def _output(inputs: StageInputs) -> tuple[str, ...]:
     """Return the patterns of what builds on this machine leave in the folder of the source."""
-    inside = folder(parts) if parts.recipe.source.path else "."
+    inside = folder(inputs) if inputs.recipe.source.path else "."
     results = "build/lib" if inside == "." else f"{inside}/build/lib"
-    return (results, *ignored_output(parts.recipe.output.directory, inside))
+    return (results, *ignored_output(inputs.recipe.output.directory, inside))
 
 
-def _in_context(parts: Parts, patterns: Sequence[str]) -> tuple[str, ...]:
+def _in_context(inputs: StageInputs, patterns: Sequence[str]) -> tuple[str, ...]:
     """Return patterns that are relative to the source as patterns of the build context."""
-    if not patterns or not parts.recipe.source.path:
+    if not patterns or not inputs.recipe.source.path:
         return ()
-    inside = "" if folder(parts) == "." else folder(parts) + "/"
+    inside = "" if folder(inputs) == "." else folder(inputs) + "/"
     return tuple(f"{'!' * text.startswith('!')}{inside}{text.removeprefix('!')}" for text in map(normalised, patterns))

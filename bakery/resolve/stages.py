@@ -23,7 +23,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bakery.core.names import TARGET_ARCH, Phase
+from bakery.core.names import TARGET_ARCH
+from bakery.core.target_kinds import Phase
+from bakery.plan.delivery import Naming
 from bakery.plan.dockerfile import (
     Add,
     Arg,
@@ -41,7 +43,6 @@ from bakery.plan.dockerfile import (
     Step,
     Workdir,
 )
-from bakery.plan.options import Naming
 from bakery.plan.values import Ref, Value, literal
 from bakery.resolve.asking import asking_stages, repository_stages, results
 from bakery.resolve.base_stages import Lines, root_stages, stage_lines
@@ -56,7 +57,7 @@ from bakery.resolve.stage_inputs import (
     COMPILER_FLAGS,
     VENV,
     VENV_PATH,
-    Parts,
+    StageInputs,
     Turn,
     carry_stages,
     ccache_args,
@@ -99,52 +100,52 @@ _ASK = "backend-requires"
 _PACKAGES, _SYSTEM = "requirements", "builder-system"
 
 
-def stages(parts: Parts) -> tuple[Stage, ...]:
+def stages(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return all stages in order."""
-    if parts.recipe.image:
-        return image_stages(parts)
-    lines = stage_lines(parts)
+    if inputs.recipe.image:
+        return image_stages(inputs)
+    lines = stage_lines(inputs)
     build_stages = (
-        *root_stages(parts, lines),
-        *repository_stages(parts),
-        *_toolkit(parts),
-        *_source(parts),
-        *native_stages(parts),
-        _project(parts),
-        *rust_stages(parts, lines),
+        *root_stages(inputs, lines),
+        *repository_stages(inputs),
+        *_toolkit(inputs),
+        *_source(inputs),
+        *native_stages(inputs),
+        _project(inputs),
+        *rust_stages(inputs, lines),
         # A wheel that serves several Pythons is built by one of them.
         *(
-            rename_arg(stage, "PYTHON_VERSION", parts.python)
+            rename_arg(stage, "PYTHON_VERSION", inputs.python)
             for stage in (
-                _requirements(parts, lines),
-                *_builder(parts, lines),
-                *before_build(parts),
-                *_compile(parts),
-                _repair(parts),
+                _requirements(inputs, lines),
+                *_builder(inputs, lines),
+                *before_build(inputs),
+                *_compile(inputs),
+                _repair(inputs),
             )
         ),
         Stage(
-            f"{parts.recipe.name}-wheel",
+            f"{inputs.recipe.name}-wheel",
             literal("scratch"),
             (Copy(("/wheels/dist/",), "/", "repair"),),
             says="wheel",
         ),
-        *test_stages(parts, lines),
-        _dev(parts),
+        *test_stages(inputs, lines),
+        _dev(inputs),
     )
-    materials = material_stages(parts, lines, build_stages)
-    all_stages = (*build_stages, *materials, *carry_stages(parts))
-    for stage in (pip_steps.lock_stage(all_stages), *scope_stage(parts.settings)):
+    materials = material_stages(inputs, lines, build_stages)
+    all_stages = (*build_stages, *materials, *carry_stages(inputs))
+    for stage in (pip_steps.lock_stage(all_stages), *scope_stage(inputs.settings)):
         all_stages = insert_before_use(all_stages, stage)
     return all_stages
 
 
-def _toolkit(parts: Parts) -> tuple[Stage, ...]:
-    if not parts.toolkits:
-        return (_cross_tools(),) if parts.crosses else ()
-    components = components_of(parts.settings)
+def _toolkit(inputs: StageInputs) -> tuple[Stage, ...]:
+    if not inputs.toolkits:
+        return (_cross_tools(),) if inputs.crosses else ()
+    components = components_of(inputs.settings)
     # Toolkits share stages: equal ones are written once.
-    toolkit_stages = tuple(dict.fromkeys(item for toolkit in parts.toolkits for item in toolkit.stage(components)))
+    toolkit_stages = tuple(dict.fromkeys(item for toolkit in inputs.toolkits for item in toolkit.stage(components)))
     if toolkit_stages[-1].name == "toolkit":
         return toolkit_stages
     release, says = ("cuda-", Ref("CUDA_VERSION%%.*")), "toolkit CUDA"
@@ -164,20 +165,20 @@ def _cross_tools() -> Stage:
     return Stage("toolkit", literal("base"), (Arg(TARGET_ARCH), run), comment, Role.SYSTEM, "cross compilers")
 
 
-def _source(parts: Parts) -> tuple[Stage, ...]:
-    git, sdist = parts.recipe.source.git, parts.recipe.source.sdist
+def _source(inputs: StageInputs) -> tuple[Stage, ...]:
+    git, sdist = inputs.recipe.source.git, inputs.recipe.source.sdist
     about, says = "The project's source.", "project's source"
     if git:
         # BuildKit takes an https URL for a repository only when it ends in .git.
         suffix = "" if git.endswith(".git") or not git.startswith("http") else ".git"
-        address = f"{git}{suffix}#{parts.recipe.source.ref}"
+        address = f"{git}{suffix}#{inputs.recipe.source.ref}"
         return (Stage("source", literal("scratch"), (Add(literal(address), "/src"),), about, says=says),)
     if sdist:
         fetch = pip_steps.alone(pip_steps.WITH_TOOLS, pip_steps.PROGRAM, *literals("fetch", sdist, _FETCHED))
         fetching = Run(
             (fetch,), (pip_steps.lock_mount(SOURCE), *INDEX), Role.PACKAGES, resolves=Resolves(SOURCE, literals(sdist))
         )
-        steps = (with_secrets(parts, Phase.FETCH, fetching),)
+        steps = (with_secrets(inputs, Phase.FETCH, fetching),)
         return (
             Stage("fetch", literal("base"), steps, about, Role.PACKAGES, "fetch the source"),
             Stage("source", literal("scratch"), (Copy((_FETCHED,), "/src", "fetch"),), says=says),
@@ -185,13 +186,13 @@ def _source(parts: Parts) -> tuple[Stage, ...]:
     return ()
 
 
-def _project(parts: Parts) -> Stage:
-    ours = tuple(sorted(always_required(required_texts(parts.settings))))
-    extras = [build.extra for build in parts.builds if build.extra]
-    words = (parts.package, REQUIRES, *(f"--extra={extra}" for extra in extras), *ours)
+def _project(inputs: StageInputs) -> Stage:
+    ours = tuple(sorted(always_required(required_texts(inputs.settings))))
+    extras = [build.extra for build in inputs.builds if build.extra]
+    words = (inputs.package, REQUIRES, *(f"--extra={extra}" for extra in extras), *ours)
     listing: tuple[Command | Script, ...] = (
         Command(literals(program_mounts.path("requires.py"), *words)),
-        *read_project(parts),
+        *read_project(inputs),
     )
     lists = (
         RequirementsFile(_BUILD, "build"),
@@ -201,15 +202,15 @@ def _project(parts: Parts) -> Stage:
     return Stage(
         "project",
         literal("base"),
-        (Run(listing, (source_mount(parts, writable=False),), Role.SOURCE, network=False, lists=lists),),
+        (Run(listing, (source_mount(inputs, writable=False),), Role.SOURCE, network=False, lists=lists),),
         "What the project needs to be built, and to run; the same list means the same builder.",
         Role.SOURCE,
         "read the project's requirements",
     )
 
 
-def _requirements(parts: Parts, lines: Lines) -> Stage:
-    settings = parts.settings
+def _requirements(inputs: StageInputs, lines: Lines) -> Stage:
+    settings = inputs.settings
     framework = settings.framework.build if settings.framework else ()
     frontend = settings.recipe.wheel.frontend.value
     words = (*literals("-r", _BUILD, frontend), *parse_all((*framework, *settings.recipe.builder.requirements)))
@@ -218,11 +219,11 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
         words,
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         direct=settings.recipe.builder.allow_direct,
-        layer=layer_of(parts),
+        layer=layer_of(inputs),
         mounts=(list_mount(_BUILD),),
     )
     # A step of its own: scripts of system packages see no credentials.
-    steps = (*install_missing(python_commands(parts)), with_secrets(parts, Phase.REQUIREMENTS, resolve))
+    steps = (*install_missing(python_commands(inputs)), with_secrets(inputs, Phase.REQUIREMENTS, resolve))
     about, says = (
         "The build backend and what the project lists for it, resolved and installed.",
         "resolve build requirements",
@@ -230,47 +231,47 @@ def _requirements(parts: Parts, lines: Lines) -> Stage:
     return with_args(Stage(_PACKAGES, literal(lines.packages.base), steps, about, Role.PACKAGES, says))
 
 
-def _builder(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
-    system, flags = parts.recipe.builder.system_packages, parts.base.compiler_flags
+def _builder(inputs: StageInputs, lines: Lines) -> tuple[Stage, ...]:
+    system, flags = inputs.recipe.builder.system_packages, inputs.base.compiler_flags
     system_steps: tuple[Step, ...] = (
-        *((install_packages(*system, crosses=parts.crosses),) if system else ()),
-        make_environment(parts),
+        *((install_packages(*system, crosses=inputs.crosses),) if system else ()),
+        make_environment(inputs),
         Env((("VIRTUAL_ENV", literal(VENV)), VENV_PATH, *((name, literal(flags)) for name in COMPILER_FLAGS if flags))),
     )
     by = pip_steps.with_environment(VENV)
     install = pip_steps.install_step("build", _PACKAGES, VENV, by=by, mounts=(pip_steps.built(_PACKAGES, "build"),))
     copy_lock = Command(literals("cp", f"{pip_steps.RESOLVED}/build.txt", LOCK))
-    steps = (with_secrets(parts, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
-    layer, add_layer = framework_layer(parts, _PACKAGES, "framework", lines.packages.base)
+    steps = (with_secrets(inputs, Phase.REQUIREMENTS, replace(install, commands=(*install.commands, copy_lock))),)
+    layer, add_layer = framework_layer(inputs, _PACKAGES, "framework", lines.packages.base)
     system_says, building = "Python and system packages of the builder", "build requirements that have no wheel"
     says = "install build requirements"
-    below = literal(below_builder(parts, lines))
+    below = literal(below_builder(inputs, lines))
     return (
         *layer,
         with_args(Stage(_SYSTEM, below, system_steps, "", Role.SYSTEM, system_says)),
         pip_steps.build_stage("build", _PACKAGES, _SYSTEM, building, by=by),
         with_args(Stage("backend", literal(_SYSTEM), (*add_layer, *steps), "", Role.BACKEND, says)),
-        *_of_backend(parts),
+        *_of_backend(inputs),
     )
 
 
-def _of_backend(parts: Parts) -> tuple[Stage, ...]:
+def _of_backend(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return the stages that ask the build backend what else it requires (PEP 517), resolve it and install it.
 
     Its code runs in the first and the last, which have neither network nor secrets.
     """
-    settings, place = parts.settings, "backend"
+    settings, place = inputs.settings, "backend"
     program = (*pip_steps.with_environment(VENV), *literals("-I", "-S", pip_steps.PROGRAM))
     config = [(f"{key}=", *value) for key, value in parse_table(settings.recipe.wheel.config_settings)]
 
     def asking(turn: Turn) -> Run:
-        words = (*turn.words, *program, *literals("ask", parts.package, VENV, _BACKEND), *config)
+        words = (*turn.words, *program, *literals("ask", inputs.package, VENV, _BACKEND), *config)
         ask = Command(words, parse_table(settings.recipe.builder.environment))
-        commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(parts), ask)
+        commands: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(inputs), ask)
         return Run(commands, (turn.source, *turn.mounts), Role.BACKEND, network=False)
 
     # One of the two answers is empty.
-    more = results(parts, _ASK, _BACKEND, f"{REQUIRES}/again.txt")
+    more = results(inputs, _ASK, _BACKEND, f"{REQUIRES}/again.txt")
     resolve = pip_steps.resolve(
         place,
         literals("-r", _BACKEND, *(word for mount in more for word in ("-r", mount.target))),
@@ -284,10 +285,10 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
     add = (Command((*program, *literals("add", place, VENV))), Script(f"cat {folder}/requirements.txt >> {LOCK}"))
     about, says = "What the build backend requires beside that (PEP 517).", "ask the build backend what it requires"
     more_says, resolving = "install requirements of the build backend", "resolve requirements of the build backend"
-    more_steps = (with_secrets(parts, Phase.REQUIREMENTS, resolve),)
+    more_steps = (with_secrets(inputs, Phase.REQUIREMENTS, resolve),)
     adding = (Run(add, (requirements,), Role.PACKAGES, network=False),)
     return (
-        *asking_stages(parts, _ASK, "backend", _BACKEND, asking, about, role=Role.BACKEND, says=says, is_dated=False),
+        *asking_stages(inputs, _ASK, "backend", _BACKEND, asking, about, role=Role.BACKEND, says=says, is_dated=False),
         with_args(
             Stage(
                 "backend-requirements",
@@ -302,8 +303,8 @@ def _of_backend(parts: Parts) -> tuple[Stage, ...]:
     )
 
 
-def _compile(parts: Parts) -> tuple[Stage, ...]:
-    settings = parts.settings
+def _compile(inputs: StageInputs) -> tuple[Stage, ...]:
+    settings = inputs.settings
     config = parse_table(settings.recipe.wheel.config_settings)
     if settings.recipe.wheel.frontend == "uv":
         front = literals("uv", "build", "--wheel", "--no-build-isolation", "--offline", "--out-dir", _BUILT)
@@ -312,20 +313,27 @@ def _compile(parts: Parts) -> tuple[Stage, ...]:
         front = literals("python", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check")
         front += literals("--outdir", _BUILT)
         options = [(f"-C{key}=", *value) for key, value in config]
-    native_mounts, copy_native = native_inputs(parts)
-    mounts = (*native_mounts, *crates_mounts(parts))
-    words = (*front, *options, literal(parts.package))
-    prepared = before_build(parts)
-    environment = (_BUILD_FOLDER, *cargo_environment(parts))
+    native_mounts, copy_native = native_inputs(inputs)
+    mounts = (*native_mounts, *crates_mounts(inputs))
+    words = (*front, *options, literal(inputs.package))
+    prepared = before_build(inputs)
+    environment = (_BUILD_FOLDER, *cargo_environment(inputs))
     return asking_stages(
-        parts,
+        inputs,
         "compile",
         prepared[0].name if prepared else "builder",
         _BUILT,
         lambda turn: compile_step(
-            parts, Phase.COMPILE, parts.recipe.builder, turn, words, copy_native, mounts=mounts, environment=environment
+            inputs,
+            Phase.COMPILE,
+            inputs.recipe.builder,
+            turn,
+            words,
+            copy_native,
+            mounts=mounts,
+            environment=environment,
         ),
-        f"Compiles {network_words(has_network=parts.recipe.builder.network)}; what it writes in /src is dropped.",
+        f"Compiles {network_words(has_network=inputs.recipe.builder.network)}; what it writes in /src is dropped.",
         *ccache_args(settings),
         role=Role.COMPILE,
         says="compile",
@@ -334,9 +342,9 @@ def _compile(parts: Parts) -> tuple[Stage, ...]:
     )
 
 
-def _repair(parts: Parts) -> Stage:
-    settings, repair = parts.settings, parts.recipe.wheel.repair
-    built = results(parts, "compile", _BUILT, "/wheels/again")
+def _repair(inputs: StageInputs) -> Stage:
+    settings, repair = inputs.settings, inputs.recipe.wheel.repair
+    built = results(inputs, "compile", _BUILT, "/wheels/again")
     words: list[Value] = [
         *literals(program_mounts.path("finish.py"), _BUILT, "/wheels/dist"),
         *literals(*(f"--again={mount.target}" for mount in built)),
@@ -347,7 +355,7 @@ def _repair(parts: Parts) -> Stage:
         words += literals("--strip") if repair.strip else ()
     else:
         words += literals("--no-repair")
-    for requirement in requires(settings, parts.builds):
+    for requirement in requires(settings, inputs.builds):
         words += [literal("--require"), requirement]
     names = namings(settings)
     if names != (Naming(),):
@@ -360,11 +368,11 @@ def _repair(parts: Parts) -> Stage:
     return with_args(Stage("repair", literal("compile"), steps, about, Role.FINISH, "repair"), Arg("SOURCE_DATE_EPOCH"))
 
 
-def _dev(parts: Parts) -> Stage:
-    source = "/src" if not parts.recipe.source.path else folder(parts)
-    origin = "" if parts.recipe.source.path else "source"
+def _dev(inputs: StageInputs) -> Stage:
+    source = "/src" if not inputs.recipe.source.path else folder(inputs)
+    origin = "" if inputs.recipe.source.path else "source"
     return Stage(
-        f"{parts.recipe.name}-builder",
+        f"{inputs.recipe.name}-builder",
         literal("builder"),
         (SHELL, Copy((source,), "/workspace", origin), Workdir("/workspace"), Cmd(("bash",))),
         "For a shell: the build tools and the project.",

@@ -12,7 +12,7 @@ from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
     VENV_PYTHON,
-    Parts,
+    StageInputs,
     environment_stages,
     insert_before_use,
     install_missing,
@@ -31,32 +31,32 @@ _LINK = program_mounts.path("link_programs.py")
 """Puts programs of packages on PATH, in place of the scripts that start them."""
 
 
-def image_stages(parts: Parts) -> tuple[Stage, ...]:
+def image_stages(inputs: StageInputs) -> tuple[Stage, ...]:
     """Return all stages in order."""
-    image = parts.recipe.image
+    image = inputs.recipe.image
     assert image
-    line = stage_lines(parts).packages
-    name = f"{parts.recipe.name}-image"
+    line = stage_lines(inputs).packages
+    name = f"{inputs.recipe.name}-image"
     system = image.system_packages
     runtime = Stage(
         "runtime",
         literal(line.root_stage),
-        (*install_missing(parts.base.for_running()), *((install_packages(*system),) if system else ())),
+        (*install_missing(inputs.base.for_running()), *((install_packages(*system),) if system else ())),
         "What the tools need of the base.",
         Role.SYSTEM,
         "system packages of the image",
     )
     requirements = parse_all(image.requirements)
     comment = "All that the tools need, resolved for this cell."
-    packages, setup = environment_stages(parts, PLACE, _REQUIREMENTS, requirements, comment)
+    packages, setup = environment_stages(inputs, PLACE, _REQUIREMENTS, requirements, comment)
     steps = (setup, *_programs(image), Env((VENV_PATH,)), SHELL, Workdir("/work"), Cmd(("bash",)))
     about = "The tools and nothing else."
     stages = (
-        *lowest(parts, line),
+        *lowest(inputs, line),
         runtime,
         *packages,
         with_args(Stage(name, literal(packages[0].name), steps, about, Role.PACKAGES, "install the image's packages")),
-        *image_materials(parts.recipe.name, line, name, _REQUIREMENTS),
+        *image_materials(inputs.recipe.name, line, name, _REQUIREMENTS),
     )
     return insert_before_use(stages, pip_steps.lock_stage(stages))
 

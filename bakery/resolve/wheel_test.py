@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bakery.core.names import Phase
+from bakery.core.target_kinds import Phase
 from bakery.plan.cells import Merged
 from bakery.plan.dockerfile import Command, Env, Mount, Role, Run, Script, Stage, Step
 from bakery.plan.values import literal
@@ -16,7 +16,7 @@ from bakery.resolve.stage_inputs import (
     VENV,
     VENV_PATH,
     VENV_PYTHON,
-    Parts,
+    StageInputs,
     environment_stages,
     framework_layer,
     install_missing,
@@ -57,32 +57,32 @@ def _ending(extra: str) -> str:
     return f"-{extra}" if extra else ""
 
 
-def test_stages(parts: Parts, lines: Lines) -> tuple[Stage, ...]:
+def test_stages(inputs: StageInputs, lines: Lines) -> tuple[Stage, ...]:
     """Return the stages that test the wheel: once, or with each extra of ``native.extra`` in an environment of its own."""
     runtime = Stage(
         "runtime",
         literal(lines.runs.root_stage),
-        install_missing(parts.base.for_running()),
+        install_missing(inputs.base.for_running()),
         "A clean base, with nothing of the builder, and all that the test needs.",
         Role.SYSTEM,
         "Python of the test",
     )
-    builds = [build for build in parts.builds if build.extra]
+    builds = [build for build in inputs.builds if build.extra]
     if not builds:
-        return (runtime, *_test(parts, lines))
-    name = f"{parts.recipe.name}-test"
+        return (runtime, *_test(inputs, lines))
+    name = f"{inputs.recipe.name}-test"
     tests = tuple(Mount("bind", f"/tested/{build.extra}", from_=f"{name}-{build.extra}") for build in builds)
     passed = Run((Command(literals("true")),), tests, network=False)
     return (
         runtime,
-        *(stage for build in builds for stage in _test(parts, lines, build)),
+        *(stage for build in builds for stage in _test(inputs, lines, build)),
         Stage(name, literal(runtime.name), (passed,), "The test passed with each extra.", Role.TEST, "test"),
     )
 
 
-def _test(parts: Parts, lines: Lines, build: Merged | None = None) -> tuple[Stage, ...]:
+def _test(inputs: StageInputs, lines: Lines, build: Merged | None = None) -> tuple[Stage, ...]:
     """Return the stages of a test: with the extra of a build, or with none."""
-    settings, extra = parts.settings, build.extra if build else ""
+    settings, extra = inputs.settings, build.extra if build else ""
     place, listed = test_place(build), f"{TEST_REQUIREMENTS}{_ending(extra)}"
     requirements = dict.fromkeys(
         (
@@ -94,11 +94,11 @@ def _test(parts: Parts, lines: Lines, build: Merged | None = None) -> tuple[Stag
     )
     lists = dict.fromkeys((run_list(), run_list(extra)))
     words = (*literals(*(word for file in lists for word in ("-r", file))), *map(parse, requirements))
-    packages, setup = environment_stages(parts, place, listed, words, "", *map(list_mount, lists))
+    packages, setup = environment_stages(inputs, place, listed, words, "", *map(list_mount, lists))
     # With a root file system of its own, the test cannot share what was installed on the builder's.
     shares = lines.runs == lines.packages
     layer, add_layer = framework_layer(
-        parts,
+        inputs,
         listed,
         f"test-framework{_ending(extra)}",
         lines.packages.base if shares else "runtime",
@@ -108,19 +108,19 @@ def _test(parts: Parts, lines: Lines, build: Merged | None = None) -> tuple[Stag
     if settings.recipe.wheel.also_named:
         wheel = Mount("bind", "/wheels", source=FIRST, from_="repair")
     else:
-        wheel = Mount("bind", "/wheels", source="/", from_=f"{parts.recipe.name}-wheel")
+        wheel = Mount("bind", "/wheels", source="/", from_=f"{inputs.recipe.name}-wheel")
     direct = settings.recipe.builder.allow_direct
     options = f"--direct={','.join(direct)} " * bool(direct) + f"--extra={extra} " * bool(extra)
     install = Script(f"{NET} {pip_steps.PIP}/bin/python -I -S {pip_steps.PROGRAM} wheel {VENV} {options}/wheels/*.whl")
     mounts = (wheel, pip_steps.lock_mount(place), pip_steps.pip_mount(listed, VENV), *NETWORK)
     checks: tuple[Step, ...] = (
-        with_secrets(parts, Phase.REQUIREMENTS, Run((install,), mounts, Role.PACKAGES)),
-        Run((_smoke(parts, build),), (wheel, *_driver_mounts(parts)), Role.TEST, network=False),
-        *_command(parts, build),
+        with_secrets(inputs, Phase.REQUIREMENTS, Run((install,), mounts, Role.PACKAGES)),
+        Run((_smoke(inputs, build),), (wheel, *_driver_mounts(inputs)), Role.TEST, network=False),
+        *_command(inputs, build),
     )
     says, of_extra = "install requirements of the test", f" of the extra {extra}" if extra else ""
     about = "The wheel alone: loaded, imported, tried."
-    name, environment = f"{parts.recipe.name}-test{_ending(extra)}", f"{TEST_ENVIRONMENT}{_ending(extra)}"
+    name, environment = f"{inputs.recipe.name}-test{_ending(extra)}", f"{TEST_ENVIRONMENT}{_ending(extra)}"
     return (
         *packages,
         *(replace(stage, comment="") for stage in layer),
@@ -131,24 +131,24 @@ def _test(parts: Parts, lines: Lines, build: Merged | None = None) -> tuple[Stag
     )
 
 
-def _driver_mounts(parts: Parts) -> tuple[Mount, ...]:
+def _driver_mounts(inputs: StageInputs) -> tuple[Mount, ...]:
     """Return the mount of the driver's stub, for toolkits that have one."""
-    return (Mount("bind", "/driver", source=STUBS, from_="toolkit"),) if parts.toolkits else ()
+    return (Mount("bind", "/driver", source=STUBS, from_="toolkit"),) if inputs.toolkits else ()
 
 
-def _smoke(parts: Parts, build: Merged | None) -> Command:
-    settings = parts.settings
+def _smoke(inputs: StageInputs, build: Merged | None) -> Command:
+    settings = inputs.settings
     words = [*literals(VENV_PYTHON, program_mounts.path("smoke.py"), "/wheels")]
-    words += literals("--driver", "/driver") if parts.toolkits else ()
+    words += literals("--driver", "/driver") if inputs.toolkits else ()
     words += literals("--load") if settings.recipe.test.load_shared_objects else ()
     words += [word for module in settings.recipe.test.imports for word in literals("--import", module)]
-    others = [other.folder for other in parts.builds if build and other != build]
+    others = [other.folder for other in inputs.builds if build and other != build]
     words += [word for folder in others for word in literals("--without", folder)]
     return Command(tuple(words))
 
 
-def _command(parts: Parts, build: Merged | None) -> tuple[Step, ...]:
-    settings = parts.settings
+def _command(inputs: StageInputs, build: Merged | None) -> tuple[Step, ...]:
+    settings = inputs.settings
     command = settings.recipe.test.command
     # No bake has a GPU: `wheel-bakery gpu-test` runs the command.
     if not command or settings.recipe.test.gpu:
@@ -157,12 +157,12 @@ def _command(parts: Parts, build: Merged | None) -> tuple[Step, ...]:
     copies = tuple(Command(literals("cp", "-r", f"/src/{item}", "/work/")) for item in files)
     into = Script("mkdir -p /work && cd /work")
     run = Command(literals("sh", "-c", command))
-    mounts = (source_mount(parts, writable=False),) if files else ()
+    mounts = (source_mount(inputs, writable=False),) if files else ()
     # The shell itself replaces ${NAME} here; all that it needs is the variable.
     fixed = build.args if build else {}
     declared = [step for step in declarations((Run((Script(command),)),)) if step.name not in fixed]
     return (
         *declared,
         Env((VENV_PATH, *((name, literal(value)) for name, value in fixed.items()))),
-        with_secrets(parts, Phase.TEST, Run((into, *copies, run), mounts, network=settings.recipe.test.network)),
+        with_secrets(inputs, Phase.TEST, Run((into, *copies, run), mounts, network=settings.recipe.test.network)),
     )

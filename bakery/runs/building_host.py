@@ -13,7 +13,7 @@ from bakery.engine.discover import find
 from bakery.engine.host import memory
 from bakery.plan.build_facts import JobLimits
 from bakery.plan.model import Plan
-from bakery.resolve.rules.caching import Host
+from bakery.resolve.rules.cache_use import Host
 from bakery.runs.buildx import gha_cache_env
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from bakery.core.errors import BakeryError, EngineError
 from bakery.core.inside import Inside, remove_tree
 from bakery.core.names import CacheBackend
-from bakery.emit.cache import cache_attributes
+from bakery.emit.cache_attributes import cache_attributes
 from bakery.engine.client import Engine
 from bakery.engine.session import EngineSession
 from bakery.plan.model import Plan

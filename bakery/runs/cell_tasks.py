@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bakery import __version__
 from bakery.core.errors import BakeryError
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.dockerfile import build_digest
 from bakery.plan.cells import Cell, Target

@@ -28,7 +28,7 @@ from typing import IO, TypeVar
 from bakery.core.connections import Deadline
 from bakery.core.errors import BakeError, InterruptedBake, OutputError
 from bakery.core.files import tar_members, write_file
-from bakery.core.names import CARRIED, CARRIED_AT, Kind
+from bakery.core.target_kinds import CARRIED, CARRIED_AT, Kind
 from bakery.plan.cells import Cell, Target
 from bakery.plan.model import Plan
 from bakery.runs.bake_session import BakeSession, Pins, bake_once

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.plan.cells import Target
 from bakery.plan.model import Plan
 from bakery.runs.buildx.bake_outcome import TargetOutcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from bakery.resolve.rules.device import DevicePromise
+from bakery.resolve.device_promises import DevicePromise
 from bakery.runs.buildx.board import Board, Listener
 from bakery.runs.buildx.progress import Event, LogLines
 

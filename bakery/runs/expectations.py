@@ -9,13 +9,13 @@ from pathlib import Path
 from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import AuditError
-from bakery.core.names import MACHINES
 from bakery.plan.cells import Cell
+from bakery.plan.delivery import Naming
 from bakery.plan.model import Plan
-from bakery.plan.options import Naming
 from bakery.plan.values import substitute
-from bakery.resolve.rules.device import DevicePromise
+from bakery.resolve.device_promises import DevicePromise
 from bakery.toolchains.facts import torch_release
 from wheel_audit.expected_wheel import ExpectedFolder, ExpectedWheel
 from wheel_audit.symbols import CxxAbi

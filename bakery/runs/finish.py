@@ -9,11 +9,11 @@ from pathlib import Path
 
 from bakery.core.errors import AuditError, OutputError
 from bakery.core.inside import remove_tree
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine.paths import engine_paths
 from bakery.plan.cells import Cell
 from bakery.plan.values import Json
-from bakery.resolve.rules.device import DevicePromise, device_promises
+from bakery.resolve.device_promises import DevicePromise, device_promises
 from bakery.runs.audited import AuditResult, audit
 from bakery.runs.cell_inputs import inputs_of
 from bakery.runs.cell_tasks import CellTask

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from bakery.core.errors import OutputError, UsageError
-from bakery.core.names import TARGET_KINDS
+from bakery.core.target_kinds import TARGET_KINDS
 from bakery.resolve.asking import again
 from bakery.runs.journal import Result
 from bakery.runs.run_folders import kept_runs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bakery.core.durations import duration
 from bakery.core.errors import BakeryError, EngineError, InterruptedBake, OutputError
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine.memory_peaks import Peaks
 from bakery.plan.values import Json
 from bakery.runs import cell_inputs, report_page

@@ -9,10 +9,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from bakery.core.cell_ids import platform_of
 from bakery.core.errors import UsageError
-from bakery.core.names import CacheBackend, Kind, platform_of
+from bakery.core.names import CacheBackend
 from bakery.core.store_address import StoreAddress
 from bakery.core.store_address import credentials as store_credentials
+from bakery.core.target_kinds import Kind
 from bakery.engine import package_index, platform_support
 from bakery.engine.cache_scope import KEY_VARIABLE
 from bakery.engine.memory_peaks import Peaks, is_here
@@ -20,9 +22,9 @@ from bakery.engine.nodes import Watch
 from bakery.engine.qemu import emulated
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image, Target
+from bakery.plan.delivery import Secret
 from bakery.plan.model import Plan
-from bakery.plan.options import Secret
-from bakery.resolve.rules.device import device_promises
+from bakery.resolve.device_promises import device_promises
 from bakery.runs.bake_session import BakeSession, Pins
 from bakery.runs.buildx.bake import open_bakes
 from bakery.runs.buildx.board import Board, Listener

@@ -16,7 +16,7 @@ from bakery import __version__
 from bakery.core.errors import BakeryError, OutputError
 from bakery.core.git_command import git
 from bakery.core.inside import Inside
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine.host import memory
 from bakery.plan.cells import Target
 from bakery.plan.values import Json

@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename
 
 from bakery.core.errors import AuditError, BakeryError, OutputError
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.plan.cells import Cell
 from bakery.runs.journal import Result
 from bakery.runs.publish import digest_of, exported_names, name_taken

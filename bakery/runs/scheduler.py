@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.plan.model import Plan
 from bakery.runs.cell_tasks import CellTask
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakery.core.errors import BakeryError, OutputError
-from bakery.core.names import TARGET_KINDS, Kind
 from bakery.core.source_manifest import EMPTY, SourceManifest
+from bakery.core.target_kinds import TARGET_KINDS, Kind
 from bakery.plan.cells import Cell, Image, Target
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan

@@ -16,8 +16,8 @@ from bakery.core.dockerignore import Ignore, escaped, normalised
 from bakery.core.errors import PlanError
 from bakery.core.git import listing, tracked_files
 from bakery.core.source_manifest import SourceManifest, Sources, first_link
+from bakery.plan.delivery import SourceContext
 from bakery.plan.model import Plan, ignored_output, leaves
-from bakery.plan.options import SourceContext
 from bakery.resolve.source_context import METADATA
 from bakery.toolchains import facts
 from wheel_audit.plain_files import file_sha256, open_plain, read_plain

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bakery.core.environment import for_tool
 from bakery.core.errors import EngineError, UsageError
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.emit.dockerfile import shell_text
 from bakery.engine.client import DOCTOR, TIMEOUT_S, Engine
 from bakery.engine.session import EngineSession

@@ -18,8 +18,8 @@ from bakery.engine.index_credentials import CARGO, INDEX, PROXY, of_cargo, of_do
 from bakery.engine.package_index import Index
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Image
+from bakery.plan.delivery import Secret
 from bakery.plan.model import Plan
-from bakery.plan.options import Secret
 from bakery.runs.buildx.entitlements import Grants
 from bakery.runs.run_options import Options
 

@@ -22,7 +22,7 @@ from bakery.cli.app import app
 from bakery.core import git_command
 from bakery.core.errors import BakeError, UsageError
 from bakery.core.git import clone, committed, compare_files, origin
-from bakery.plan.options import Cibuildwheel
+from bakery.plan.delivery import Cibuildwheel
 from bakery.resolve.changed_cells import Change, changes_since, write_old_recipes
 from bakery.runs.cibuildwheel import process
 from bakery.runs.repository import description

@@ -26,8 +26,8 @@ from bakery_iree.errors import ModuleError
 from bakery_iree.mlir import read_module
 from bakery_iree.vmfb import read_vmfb
 from wheel_audit.auditor import audit_in_worker, audit_wheel
+from wheel_audit.byte_difference import differences
 from wheel_audit.checks import check_ids
-from wheel_audit.difference import differences
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import error, info
 from wheel_audit.limits import Limits
@@ -123,12 +123,12 @@ READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
         lambda folder: (),
     ),
     "lines that differ": (
-        "from wheel_audit.difference import read_differences",
+        "from wheel_audit.byte_difference import read_differences",
         "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(folder, {"demo/a.txt": hostile.lines("a")}, {"demo/a.txt": hostile.lines("b")}),
     ),
     "lines that are alike": (
-        "from wheel_audit.difference import read_differences",
+        "from wheel_audit.byte_difference import read_differences",
         "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(
             folder,
@@ -137,7 +137,7 @@ READERS: dict[str, tuple[str, str, Callable[[Path], tuple[Path, ...]]]] = {
         ),
     ),
     "sections over the same bytes": (
-        "from wheel_audit.difference import read_differences",
+        "from wheel_audit.byte_difference import read_differences",
         "assert read_differences(Path(sys.argv[2]), Path(sys.argv[3]))",
         lambda folder: pair(
             folder,

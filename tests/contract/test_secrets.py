@@ -23,10 +23,10 @@ import pytest
 
 from bakery.core.dockerignore import Ignore
 from bakery.core.errors import RecipeError, UsageError
-from bakery.core.names import Kind, Phase
+from bakery.core.target_kinds import Kind, Phase
+from bakery.plan.delivery import Secret
 from bakery.plan.dockerfile import Mount, Run
 from bakery.plan.model import Plan
-from bakery.plan.options import Secret
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.runs.buildx.entitlements import Grants

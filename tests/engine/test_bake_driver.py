@@ -18,7 +18,7 @@ import pytest
 from onebake import bake
 
 from bakery.core.errors import AuditError, InterruptedBake, OutputError, PlanError
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine.client import Engine
 from bakery.plan.cells import Cell, Target
 from bakery.runs.buildx.bake import BakeRequest

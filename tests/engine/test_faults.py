@@ -19,7 +19,7 @@ from projects import flavours, pure
 from runs import runs_of
 from waiting import wait_for
 
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine import private_engine
 from bakery.plan.cells import Cell, Target
 from bakery.runs.buildx.bake import BakeRequest

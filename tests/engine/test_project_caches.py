@@ -16,7 +16,7 @@ from actions import Runner
 from command import ROOT, Done, bakery
 from projects import SOURCE, extension
 
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine.cache_scope import KEY_VARIABLE, cache_scope
 from bakery.plan.cells import Cell, Target
 from bakery.runs.bake_session import bake_once

@@ -17,7 +17,7 @@ from engines import fresh_engine
 from projects import pure
 from repositories import git
 
-from wheel_audit.difference import differences
+from wheel_audit.byte_difference import differences
 
 pytestmark = [pytest.mark.engine]
 

@@ -18,7 +18,7 @@ from bakery.recipe.files import shipped
 from bakery.recipe.load import farms, load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
-from bakery.resolve.rules.caching import Host
+from bakery.resolve.rules.cache_use import Host
 from bakery.resolve.set_option import parse_set_options
 from fuzz.mutate import LARGEST, NUMBERS, any_text, any_tree, anything, text
 

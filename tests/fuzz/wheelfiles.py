@@ -24,8 +24,8 @@ from bakery.release.index.files import NotAWheel
 from bakery.release.index.files import read as read_for_index
 from bakery.runs.records.sbom import contents
 from wheel_audit.auditor import make_report
+from wheel_audit.byte_difference import differences
 from wheel_audit.checks import run_checks
-from wheel_audit.difference import differences
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.report import render
 from wheel_audit.tools import AuditwheelReport, ToolResults

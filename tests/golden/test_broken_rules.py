@@ -15,7 +15,7 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
-from bakery.resolve.rules.caching import Host
+from bakery.resolve.rules.cache_use import Host
 from bakery.resolve.rules.findings import lines, refusal
 from bakery.resolve.rules.rule import Finding, Severity
 from bakery.resolve.set_option import parse_set_options

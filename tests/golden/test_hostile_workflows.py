@@ -20,8 +20,8 @@ from bakery.core.errors import PlanError, RecipeError
 from bakery.emit.files import generate
 from bakery.recipe.load import load
 from bakery.recipe.models import Ci
+from bakery.resolve.delivery import workflow_settings
 from bakery.resolve.plan import resolve
-from bakery.resolve.plan_options import workflow_settings
 from bakery_iree.emit import module_workflow
 from bakery_iree.errors import ModuleError
 from bakery_iree.job.load import load as load_job

@@ -19,13 +19,13 @@ from bakery import __version__
 from bakery.cli.app import app
 from bakery.core.errors import DriftError, PlanError, RecipeError
 from bakery.emit.files import generate
-from bakery.plan.options import Repository
+from bakery.plan.delivery import Repository
 from bakery.recipe.files import shipped
 from bakery.recipe.load import from_python, load
 from bakery.recipe.models import Ci, Matrix, Recipe, Wheel
 from bakery.recipe.models.ci import TestPublish
+from bakery.resolve.delivery import workflow_settings
 from bakery.resolve.plan import resolve
-from bakery.resolve.plan_options import workflow_settings
 from bakery.toolchains.facts import action
 from bakery_iree.emit import module_workflow
 from bakery_iree.job.load import load as load_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.plan.model import Plan
 from bakery.runs import cell_inputs
 from bakery.runs.cell_tasks import cell_tasks

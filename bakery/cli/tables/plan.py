@@ -11,14 +11,15 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from bakery.core.names import SYSTEMS, Kind
+from bakery.core.names import SYSTEMS
+from bakery.core.target_kinds import Kind
 from bakery.core.text import count
 from bakery.emit.workflow import fitting_cache, is_tight
 from bakery.plan.cells import Cell, selects
 from bakery.plan.model import VERSION, Plan
 from bakery.plan.shards import CellGroup, job_groups
 from bakery.recipe.models import Ci
-from bakery.resolve.plan_options import workflow_settings
+from bakery.resolve.delivery import workflow_settings
 from wheel_audit.tables import plain_table
 from wheel_audit.terminal import write
 

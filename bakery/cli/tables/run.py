@@ -9,8 +9,8 @@ from rich.console import Group
 from rich.table import Column
 from rich.text import Text
 
+from bakery.core.cell_ids import some_cells
 from bakery.core.durations import duration
-from bakery.core.names import some_cells
 from bakery.core.text import count, size_text
 from bakery.runs.audited import NOTE
 from bakery.runs.run_report import PublishedWheel, RunReport, TargetReport

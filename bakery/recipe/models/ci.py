@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, field_validator
 
-from bakery.core import names
+from bakery.core import cell_ids
 from bakery.core.errors import UsageError
 from bakery.core.store_address import parse_place
 from bakery.recipe.models.base import Model, invalid
@@ -152,10 +152,10 @@ class Ci(Model):
     @field_validator("runners")
     @classmethod
     def _known_platforms(cls, value: dict[str, str]) -> dict[str, str]:
-        unknown = [platform for platform in value if platform not in names.MACHINES]
+        unknown = [platform for platform in value if platform not in cell_ids.MACHINES]
         if unknown:
             raise invalid(
-                f"expected {' or '.join(names.MACHINES)}", got=", ".join(map(repr, unknown)), quotes_value=True
+                f"expected {' or '.join(cell_ids.MACHINES)}", got=", ".join(map(repr, unknown)), quotes_value=True
             )
         return value
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from bakery.core.names import is_baked
+from bakery.core.cell_ids import is_baked
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import BuilderName, Line, PlatformName, distinct
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, field_validator, model_validator
 
-from bakery.core import names
+from bakery.core import target_kinds
 from bakery.core.environment import is_reserved
 from bakery.recipe.models.base import Model, invalid
 from bakery.recipe.models.text import (
@@ -188,7 +188,9 @@ class Secret(Model):
     command: tuple[PlainLine, ...] | None = Field(default=None, examples=[["pass", "show", "index/token"]])
     """A program and its arguments, run on this machine without a shell. Its output, without the final line break, is
     the secret. Needs ``--allow``."""
-    steps: Annotated[tuple[names.Phase, ...], AfterValidator(distinct)] = Field(examples=[["requirements"], ["test"]])
+    steps: Annotated[tuple[target_kinds.Phase, ...], AfterValidator(distinct)] = Field(
+        examples=[["requirements"], ["test"]]
+    )
     """The steps that receive the secret: ``fetch`` (downloads the source), ``requirements`` (all steps that install
     Python packages), ``native`` (``native.command``), ``compile`` (builds the wheel), ``test`` (``test.command``)."""
     variable: EnvironmentName | None = Field(default=None, examples=["HF_TOKEN"])

@@ -1,6 +1,6 @@
 """Rules: combinations of CUDA, compilers, images and frameworks that are known to fail, found before a build starts.
 
-A rule is a pure function with the decorator ``rule.rule``, in a file of ``groups``. Its argument is a ``case.Case``:
+A rule is a pure function with the decorator ``rule.rule``, in a file of ``groups``. Its argument is a ``subject.RuleSubject``:
 cells of a plan that are the same to every rule. A value that neither the plan nor the facts have breaks no rule.
 """
 
@@ -12,10 +12,10 @@ from pkgutil import iter_modules
 
 from bakery.plan.model import Plan
 from bakery.resolve.rules import groups
-from bakery.resolve.rules.caching import Host
-from bakery.resolve.rules.case import cases
+from bakery.resolve.rules.cache_use import Host
 from bakery.resolve.rules.project import Project
 from bakery.resolve.rules.rule import Finding, Rule, Severity
+from bakery.resolve.rules.subject import subjects
 
 
 @cache
@@ -33,10 +33,10 @@ def judge(plan: Plan, host: Host | None = None, project: Project | None = None) 
     about the source folder.
     """
     cells: dict[tuple[Rule, str], set[str]] = {}
-    for case in cases(plan.unmerged or plan, host, project):
+    for subject in subjects(plan.unmerged or plan, host, project):
         for rule in rules():
-            for text in rule.check(case):
-                cells.setdefault((rule, text), set()).update(case.cells)
+            for text in rule.check(subject):
+                cells.setdefault((rule, text), set()).update(subject.cells)
     order = [cell.id for cell in (*plan.cells, *plan.cibuildwheel_cells)] if cells else []
     findings = [
         Finding(rule, text, tuple(cell for cell in order if cell in broken)) for (rule, text), broken in cells.items()

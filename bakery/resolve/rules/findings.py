@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from bakery.core.cell_ids import some_cells
 from bakery.core.errors import PlanError
-from bakery.core.names import some_cells
 from bakery.plan.model import Plan
 from bakery.resolve.rules.rule import Finding, Severity
 from wheel_audit.text import first_lines

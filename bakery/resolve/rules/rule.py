@@ -1,4 +1,4 @@
-"""Rules: pure functions that find problems of a case, and the texts that explain them."""
+"""Rules: pure functions that find problems of a plan's cells, and the texts that explain them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from bakery.resolve.rules.case import Case
+from bakery.resolve.rules.subject import RuleSubject
 
-Check = Callable[[Case], Iterator[str]]
-"""Yields the problems of a case, one sentence each; none if the facts are unknown."""
+Check = Callable[[RuleSubject], Iterator[str]]
+"""Yields the problems of a subject, one sentence each; none if the facts are unknown."""
 
 
 class Severity(StrEnum):

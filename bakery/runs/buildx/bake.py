@@ -15,7 +15,8 @@ from typing import TextIO
 
 from bakery.core.environment import for_tool
 from bakery.core.errors import OutputError, PlanError
-from bakery.core.names import CACHE_SCOPE, DOCKER_VARIABLE, CacheBackend
+from bakery.core.names import DOCKER_VARIABLE, CacheBackend
+from bakery.core.target_kinds import CACHE_SCOPE
 from bakery.engine.client import EXECUTION, Engine
 from bakery.engine.image_digests import PROVENANCE
 from bakery.plan.cells import Target

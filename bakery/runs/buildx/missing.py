@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from bakery.plan.build_facts import BuildFacts, Packages
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
-from bakery.resolve.rules.case import cases
+from bakery.resolve.rules.subject import subjects
 from bakery.toolchains import facts
 from bakery.toolchains.facts.rows import Package, StandardHeaders
 
@@ -106,9 +106,9 @@ class Recipe:
 
 def of_cell(plan: Plan, cell: Cell) -> Recipe:
     """Return what advice needs to know of the recipe, for one of its cells."""
-    case = next(case for case in cases(plan) if cell.id in case.cells)
-    image = f"{'debian' if case.suite else ''} {case.manylinux.base if case.manylinux else ''} "
-    image = (image + (case.image.text if case.image else "")).lower()
+    subject = next(subject for subject in subjects(plan) if cell.id in subject.cells)
+    image = f"{'debian' if subject.suite else ''} {subject.manylinux.base if subject.manylinux else ''} "
+    image = (image + (subject.image.text if subject.image else "")).lower()
     manager = next((name for name, pattern in _SYSTEMS.items() if pattern.search(image)), "")
     return Recipe(manager, plan.of(cell).facts, plan.recipe)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from bakery.core.addresses import hidden
 from bakery.core.environment import for_stranger, for_tool
 from bakery.core.errors import BakeError, EngineError
-from bakery.plan.options import Cibuildwheel
+from bakery.plan.delivery import Cibuildwheel
 from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure, TargetOutcome
 from bakery.runs.buildx.rawjson import lines_of
 from bakery.runs.cell_tasks import CellState, CellTask

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bakery import __version__
+from bakery.core.cell_ids import IDENTIFIERS
 from bakery.core.errors import PlanError, UsageError
 from bakery.core.files import write
 from bakery.core.inside import Inside
-from bakery.core.names import IDENTIFIERS, Kind
+from bakery.core.target_kinds import Kind
 from bakery.emit.cibuildwheel import configurations, identifier, options_of, programs, variants
 from bakery.engine import package_index
 from bakery.plan.cells import Cell, selects

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from bakery.core.errors import LockError, UsageError
 from bakery.core.image_names import familiar
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine import image_digests
 from bakery.plan.cells import Cell, Target
 from bakery.plan.dockerfile import Add

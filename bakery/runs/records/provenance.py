@@ -14,8 +14,8 @@ from bakery import __version__
 from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable
 from bakery.emit.dockerfile import build_digest
 from bakery.plan.cells import Cell
+from bakery.plan.delivery import Override
 from bakery.plan.model import Plan
-from bakery.plan.options import Override
 from bakery.plan.values import Json
 from bakery.runs.records.buildkit import Machine, Material
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from bakery.core.addresses import without_credentials
+from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import BakeError, OutputError
 from bakery.core.git import compare_files, origin, tracked_files
 from bakery.core.image_names import familiar
-from bakery.core.names import MACHINES
 from bakery.core.source_manifest import SourceManifest, tree_hash
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Cell

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from bakery.core import child
 from bakery.core.environment import for_tool
 from bakery.core.errors import UsageError
-from bakery.plan.options import Secret
+from bakery.plan.delivery import Secret
 from bakery.runs.secrets.mask import Mask
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
-from bakery.core.names import MACHINES
+from bakery.core.cell_ids import MACHINES
 from wheel_audit.readers import ini_of
 
 FILE = "pinned.toml"

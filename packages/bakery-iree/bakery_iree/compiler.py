@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from bakery.core.errors import BakeryError, OutputError, PlanError
 from bakery.core.files import write
 from bakery.core.inside import Inside, remove_tree
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine.cache_scope import cache_scope
 from bakery.engine.host import cpu
 from bakery.engine.index_credentials import PROXY, of_docker

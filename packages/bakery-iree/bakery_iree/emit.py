@@ -19,7 +19,7 @@ from bakery.emit.bakefile import variable
 from bakery.emit.dockerfile import continued
 from bakery.emit.quoting import aligned, block, comment, hcl_string, indent
 from bakery.emit.workflow import in_folder, render
-from bakery.plan.options import AT_TOP, Ci, Repository, Variable
+from bakery.plan.delivery import AT_TOP, Ci, Repository, Variable
 from bakery.toolchains.program_mounts import STAGE
 from bakery_iree.plan import PLATFORMS, JobFile, JobPlan, ModuleCell
 

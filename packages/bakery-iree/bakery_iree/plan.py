@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import UsageError
-from bakery.core.names import MACHINES
 from bakery.plan.values import Json
 from bakery_iree.mlir import Function
 

@@ -11,7 +11,7 @@ from bakery.cli.plugins import Entry
 from bakery_iree.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from bakery.plan.options import Repository
+    from bakery.plan.delivery import Repository
 
 
 class Modules:

@@ -11,15 +11,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import PlanError
-from bakery.core.names import MACHINES, Kind
+from bakery.core.target_kinds import Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.dockerfile import build_digest
 from bakery.engine.client import Engine
 from bakery.engine.session import EngineSession
 from bakery.plan.cells import Target
+from bakery.plan.delivery import Override
 from bakery.plan.model import Plan
-from bakery.plan.options import Override
 from bakery.recipe.files import shipped
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from bakery.plan.options import Repository
+from bakery.plan.delivery import Repository
 from bakery.recipe.files import PYPROJECT, RecipeFile, exists, is_inside, shown_path
 from bakery.recipe.models import Ci
 from bakery.recipe.models.base import Model
@@ -17,7 +17,7 @@ from bakery.recipe.problems import Problem, describe, recipe_error, shorten
 from bakery.recipe.pydantic_errors import find_problems
 from bakery.recipe.toml_file import read
 from bakery.recipe.toml_positions import line_of
-from bakery.resolve.plan_options import workflow_settings
+from bakery.resolve.delivery import workflow_settings
 from bakery.runs.buildx.entitlements import Grants
 from bakery_iree.emit import PATH, module_workflow
 from bakery_iree.job.load import load

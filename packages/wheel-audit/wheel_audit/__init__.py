@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from wheel_audit.auditor import WheelReport
     from wheel_audit.auditor import audit_in_worker as audit
-    from wheel_audit.difference import Difference, differences
+    from wheel_audit.byte_difference import Difference, differences
     from wheel_audit.expected_wheel import ExpectedWheel
     from wheel_audit.finding import Finding, Severity
     from wheel_audit.worker import LimitExceeded

@@ -12,7 +12,7 @@ from operator import or_
 from wheel_audit.elf import SharedObject
 
 
-class Outside:
+class ExternalLibraries:
     """The external sonames that a wheel's objects need. A set of them is a number with a bit for each."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -28,7 +28,7 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class LoadScope:
     """Where the loader searches for the symbols that an object needs.
 
     ``inside`` is a set of the wheel's objects, a number with a bit for the index of each; ``outside`` is a set of the
@@ -37,7 +37,7 @@ class Reach:
 
     inside: int
     outside: int
-    names: Outside
+    names: ExternalLibraries
 
     def needs(self, globs: Iterable[str]) -> bool:
         """Whether an external library matches one of ``globs``."""
@@ -59,7 +59,7 @@ def by_soname(objects: Iterable[SharedObject]) -> dict[str, int]:
     return {name: index for index, binary in enumerate(objects) for name in (binary.file_name, binary.soname) if name}
 
 
-def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
+def scopes(objects: Sequence[SharedObject]) -> list[LoadScope]:
     """Return where the loader searches for each of a wheel's objects.
 
     That is everything that was loaded with the imported module: what the object needs, and the needs of all objects
@@ -85,8 +85,8 @@ def scopes(objects: Sequence[SharedObject]) -> list[Reach]:
         for number in reversed(range(len(groups))):
             for other in below[number]:
                 sets[other] |= sets[number]
-    names = Outside(external)
-    return [Reach(inside[group_of[index]], outside[group_of[index]], names) for index in range(len(objects))]
+    names = ExternalLibraries(external)
+    return [LoadScope(inside[group_of[index]], outside[group_of[index]], names) for index in range(len(objects))]
 
 
 def _groups(needs: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -12,8 +12,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from wheel_audit.auditor import WheelReport
+from wheel_audit.byte_difference import Difference
 from wheel_audit.compare import Change
-from wheel_audit.difference import Difference
 from wheel_audit.fatbin import DeviceCode, sorted_archs
 from wheel_audit.finding import Finding, Severity
 from wheel_audit.tables import key_values, plain_table

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from bakery.cli import plugins
 from bakery.cli.app import app
 from bakery.core.errors import BakeryError, UsageError
-from bakery.plan.options import Repository
+from bakery.plan.delivery import Repository
 
 
 class OddError(BakeryError, exit_code=99):

@@ -8,7 +8,7 @@ import plans
 import pytest
 
 from bakery.core.errors import PlanError
-from bakery.core.names import TARGET_KINDS
+from bakery.core.target_kinds import TARGET_KINDS
 from bakery.emit.bakefile import bake_json
 from bakery.plan.model import Plan
 from bakery.plan.values import Json

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bakery.core.errors import UsageError
 from bakery.emit.bakefile import merged, overridden
-from bakery.plan.options import Override
+from bakery.plan.delivery import Override
 from bakery.plan.values import Json
 from bakery.resolve.set_option import parse_set_options as parse
 

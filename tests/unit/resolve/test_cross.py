@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from bakery.cli.tables.plan import print_cells
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine import platform_support
 from bakery.engine.nodes import Node, NodeStatus
 from bakery.plan.dockerfile import Run

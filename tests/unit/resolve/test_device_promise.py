@@ -7,8 +7,8 @@ import pytest
 
 from bakery.recipe.load import load
 from bakery.recipe.models import Builder, Matrix, Native, Override, Recipe, Variable
+from bakery.resolve.device_promises import DevicePromise, device_promises
 from bakery.resolve.plan import resolve
-from bakery.resolve.rules.device import DevicePromise, device_promises
 
 CUDA = {"CUDA_VERSION": Variable(default="13.0.2"), "ARCHS": Variable(default="80;90-real")}
 

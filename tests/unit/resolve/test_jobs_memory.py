@@ -8,7 +8,7 @@ import plans
 import pytest
 
 from bakery.resolve.rules import judge
-from bakery.resolve.rules.caching import Host
+from bakery.resolve.rules.cache_use import Host
 
 GB = 10**9
 NEEDED = 'job-memory = "3.5 GB"\n'

@@ -13,7 +13,7 @@ from bakery.plan.dockerfile import Arg, Env, Run
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.release.gpu_record import planned_tests
-from bakery.resolve.rules.device import device_promises
+from bakery.resolve.device_promises import device_promises
 from bakery.runs.expectations import promise_of
 from bakery.runs.lock.pins import lock_contexts
 

@@ -12,9 +12,9 @@ from bakery.plan.model import Plan
 from bakery.plan.values import Ref, literal
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
+from bakery.resolve.device_promises import device_promises
 from bakery.resolve.plan import resolve
-from bakery.resolve.rules.case import cases
-from bakery.resolve.rules.device import device_promises
+from bakery.resolve.rules.subject import subjects
 
 NATIVE = {"command": "make DESTDIR=/native install", "into": "src/pkg/lib"}
 IMAGE = {"base": {"image": "a/manylinux_2_28_x86_64:1"}}
@@ -146,8 +146,8 @@ def test_rules_and_the_audit_see_its_architectures() -> None:
         variables={"CUDA_VERSION": "13.0.3", "ARCHS": "90-real;100"},
         builder={"toolkit": "cuda"},
     )
-    assert {case.arch_lists for case in cases(plan)} == {(("CUDAARCHS", "90-real;100"),)}
-    assert {case.compiler for case in cases(plan)} == {"nvcc"}
+    assert {subject.arch_lists for subject in subjects(plan)} == {(("CUDAARCHS", "90-real;100"),)}
+    assert {subject.compiler for subject in subjects(plan)} == {"nvcc"}
     promised = device_promises(plan)
     assert set(promised) == {"cp39", "cp311", "cp313"}
     assert promised["cp39"].archs == ("sm_90", "sm_100", "compute_100")

@@ -16,7 +16,7 @@ from bakery.plan.dockerfile import Arg
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.plan.values import substitute
-from bakery.resolve.rules.case import cases
+from bakery.resolve.rules.subject import subjects
 
 TILELANG = """
 name = "tl"
@@ -149,7 +149,9 @@ def test_sageattention_takes_cuda_12_from_its_base_and_torch_from_the_index_of_e
     plan = plan_of(SAGE)
     assert len(plan.cells) == 16
     assert toolkits_of(plan) == {("12.9.1", "amd64"): "image", ("13.0.3", "amd64"): "cuda"}
-    told = {(case.arguments["CUDA_VERSION"], case.framework_index.rpartition("/")[2]) for case in cases(plan)}
+    told = {
+        (subject.arguments["CUDA_VERSION"], subject.framework_index.rpartition("/")[2]) for subject in subjects(plan)
+    }
     assert told == {("12.9.1", "cu128"), ("13.0.3", "cu130")}
 
 

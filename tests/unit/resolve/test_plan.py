@@ -8,9 +8,9 @@ import pytest
 
 from bakery.cli.tables.plan import to_json
 from bakery.core.errors import PlanError, UsageError
+from bakery.plan.delivery import Override
 from bakery.plan.dockerfile import Add, Arg, Command, Env, Mount, Run, Stage
 from bakery.plan.model import Plan
-from bakery.plan.options import Override
 from bakery.plan.values import Ref, substitute
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe

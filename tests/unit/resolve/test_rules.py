@@ -20,9 +20,9 @@ from bakery.plan.model import Plan
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
-from bakery.resolve.rules.case import Case, cases
 from bakery.resolve.rules.findings import lines
 from bakery.resolve.rules.rule import Finding, Rule, Severity
+from bakery.resolve.rules.subject import RuleSubject, subjects
 
 ROOT = Path(__file__).parents[3]
 MANYLINUX = "quay.io/pypa/manylinux_2_28_x86_64"
@@ -194,8 +194,8 @@ def test_cells_that_do_not_differ_are_one_case(tmp_path: Path) -> None:
     flavours = ", ".join(f'"v{number}"' for number in range(500))
     plan = plan_of(tmp_path, f'[matrix]\npython = ["3.11", "3.13"]\nflavour = [{flavours}]\n')
     assert len(plan.cells) == 1000
-    found = list(cases(plan))
-    assert [len(case.cells) for case in found] == [500, 500]
+    found = list(subjects(plan))
+    assert [len(subject.cells) for subject in found] == [500, 500]
 
 
 def test_a_value_that_a_step_sees_makes_a_case(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_value_that_a_step_sees_makes_a_case(tmp_path: Path) -> None:
         '[matrix]\ncuda = ["13.0.3"]\narchs = ["80", "70", "60"]\n[builder]\ntoolkit = "cuda"\n'
         'environment = { CUDAARCHS = "${ARCHS}" }\n[wheel]\nnaming = { build-tag = "1_${ARCHS}" }\n',
     )
-    assert len(list(cases(plan))) == 3
+    assert len(list(subjects(plan))) == 3
     (first, second) = judge(plan)
     assert (first.cells, second.cells) == (("cp311-archs70",), ("cp311-archs60",))
 
@@ -220,7 +220,7 @@ def test_findings_are_merged_in_the_order_of_cells(tmp_path: Path) -> None:
     assert finding.cells == ("cp313-cu129", "cp311-cu129")
 
 
-def nothing(case: Case) -> Iterator[str]:
+def nothing(subject: RuleSubject) -> Iterator[str]:
     yield from ()
 
 
@@ -291,9 +291,9 @@ def test_an_unknown_rule() -> None:
 def test_rules_see_exactly_what_the_recipe_requires() -> None:
     """Not the words of the commands that install it."""
     (loaded,) = load(None, Path(__file__).parents[3] / "examples/cuda")
-    for case in cases(resolve(loaded)):
-        assert [str(item) for item in case.requirements] == ["cmake>=3.26", "ninja"]
-        assert case.plan.facts.packages == ()
+    for subject in subjects(resolve(loaded)):
+        assert [str(item) for item in subject.requirements] == ["cmake>=3.26", "ninja"]
+        assert subject.plan.facts.packages == ()
 
 
 def test_packages_and_requirements_of_all_tables_are_seen(tmp_path: Path) -> None:
@@ -302,6 +302,6 @@ def test_packages_and_requirements_of_all_tables_are_seen(tmp_path: Path) -> Non
         '[native]\ncommand = "make"\ninto = "demo/lib"\nrequirements = ["b"]\nsystem-packages = ["libbar-dev"]\n'
     )
     (loaded,) = load(None, tmp_path)
-    (case,) = cases(resolve(loaded))
-    assert [str(item) for item in case.requirements] == ["a>=2", "b"]
-    assert case.plan.facts.packages == ("libfoo-dev", "libbar-dev")
+    (subject,) = subjects(resolve(loaded))
+    assert [str(item) for item in subject.requirements] == ["a>=2", "b"]
+    assert subject.plan.facts.packages == ("libfoo-dev", "libbar-dev")

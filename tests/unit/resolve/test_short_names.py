@@ -18,7 +18,7 @@ from bakery.plan.stage_digests import Lineage
 from bakery.recipe.load import from_python, load
 from bakery.release.verify import verify
 from bakery.resolve.plan import resolve
-from bakery.resolve.rules.case import cases
+from bakery.resolve.rules.subject import subjects
 from bakery.resolve.set_option import parse_set_options
 from bakery.toolchains.facts import pinned_images
 
@@ -117,7 +117,7 @@ def test_a_stage_digest_follows_the_platform_and_the_image() -> None:
 
 def test_the_c_library_of_a_base() -> None:
     names = ("manylinux2014", "manylinux_2_28", "manylinux_2_34", "musllinux_1_2", "manylinux_2_28_cuda12_9", "debian")
-    found = [next(cases(plan_of(name))).libc for name in names]
+    found = [next(subjects(plan_of(name))).libc for name in names]
     assert found == [
         *(("glibc", release) for release in ("2.17", "2.28", "2.34")),
         *(("musl", "1.2"), ("glibc", "2.28"), ("glibc", "2.36")),
@@ -175,4 +175,4 @@ def test_cuda_on_a_short_name(base: str, toolkit: str, more: dict[str, str]) -> 
     release = "13.0.3" if toolkit == "wheels" else "12.9.1"
     plan = plan_of(base, builder={"toolkit": toolkit, **more}, variables={"CUDA_VERSION": release})
     assert refs(plan)[0].startswith(pinned_images()[base][0].image)
-    assert next(cases(plan)).cuda.startswith(release[:4])
+    assert next(subjects(plan)).cuda.startswith(release[:4])

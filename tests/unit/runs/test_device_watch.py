@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bakery.resolve.rules.device import DevicePromise
+from bakery.resolve.device_promises import DevicePromise
 from bakery.runs.buildx.board import Board, Listener
 from bakery.runs.buildx.progress import LogLines
 from bakery.runs.device_watch import DeviceWatch

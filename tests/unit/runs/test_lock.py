@@ -15,7 +15,7 @@ from locks import CELL, DEBIAN, ONE, TWO, file, locked_as_asked, planned
 from bakery.cli import json_schema
 from bakery.core import image_names
 from bakery.core.errors import BakeError, LockError, UsageError
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.engine import image_digests
 from bakery.plan.dockerfile import Add
 from bakery.plan.model import Plan

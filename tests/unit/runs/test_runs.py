@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bakery.cli.tables.run import markdown, render, warnings
 from bakery.core.errors import AuditError, BakeryError, EngineError, InterruptedBake, OutputError
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.plan.model import Plan
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Builder, Matrix, Recipe, Wheel

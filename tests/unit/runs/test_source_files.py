@@ -19,8 +19,8 @@ from bakery.core.dockerignore import Ignore, _compiled, _Group, check_ignored, n
 from bakery.core.errors import RecipeError
 from bakery.core.source_manifest import SourceManifest
 from bakery.core.text import compile_linear
+from bakery.plan.delivery import SourceContext
 from bakery.plan.model import Plan
-from bakery.plan.options import SourceContext
 from bakery.resolve.source_context import IGNORED
 from bakery.runs.source_files import git_files, scan, source_of, warnings
 from bakery.toolchains import facts

@@ -13,7 +13,7 @@ from wheels import EXTENSION, write_wheel
 
 from bakery.toolchains import programs
 from wheel_audit.auditor import audit_wheel
-from wheel_audit.difference import differences
+from wheel_audit.byte_difference import differences
 
 pytestmark = pytest.mark.usefixtures("no_tools")
 

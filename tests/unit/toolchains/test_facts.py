@@ -12,8 +12,9 @@ import pytest
 from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.image_names import parse as parse_image
-from bakery.core.names import MACHINES, PYTHON
+from bakery.core.names import PYTHON
 from bakery.toolchains import facts
 from bakery.toolchains.bases.debian import SUITES
 from bakery.toolchains.facts import pin_images, rows

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.image_names import ImageName
-from bakery.core.names import MACHINES
-from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
+from bakery.resolve.rules.subject import RuleSubject
 from bakery.toolchains.facts import manylinux_images, missing_images, number, policies, removed_pythons
 from bakery.toolchains.facts.rows import ManylinuxImage
 
@@ -33,14 +33,14 @@ _SCL = "centos-release-scl"
     fix="use the name in the message, or another one that `docker buildx imagetools inspect IMAGE` finds",
     source="pypa/manylinux@ad3c4539 and cibuildwheel 4.3.5's pins; NVIDIA's repository of nvidia/cuda's Dockerfiles",
 )
-def _name(case: Case) -> Iterator[str]:
-    image = case.image
+def _name(subject: RuleSubject) -> Iterator[str]:
+    image = subject.image
     if image is None:
         return
     if (image.owner, image.name) == ("nvidia", "cuda") and (match := _TWO_PARTS.fullmatch(image.tag)):
         yield f"{image.text}: tags of nvidia/cuda have a three-part release: {match[1]}.N-{match[2]}"
     if image.family.startswith("manylinux") and image.owner in _PYPA:
-        yield from _manylinux_name(image, case.manylinux)
+        yield from _manylinux_name(image, subject.manylinux)
 
 
 def _manylinux_name(image: ImageName, row: ManylinuxImage | None) -> Iterator[str]:
@@ -69,10 +69,10 @@ def _manylinux_name(image: ImageName, row: ManylinuxImage | None) -> Iterator[st
     source="pypa/manylinux README",
     severity=Severity.WARNING,
 )
-def _ended(case: Case) -> Iterator[str]:
-    row = case.manylinux
-    if row and case.image and row.ended:
-        yield f"{case.image.text}: {row.base}, whose images are not built since {row.ended}"
+def _ended(subject: RuleSubject) -> Iterator[str]:
+    row = subject.manylinux
+    if row and subject.image and row.ended:
+        yield f"{subject.image.text}: {row.base}, whose images are not built since {row.ended}"
 
 
 @rule(
@@ -82,16 +82,16 @@ def _ended(case: Case) -> Iterator[str]:
     fix="pin an older tag (tags start with a date: 2025.03.09-1), or remove the Python from the matrix",
     source="pypa/manylinux, git log",
 )
-def _removed(case: Case) -> Iterator[str]:
-    image = case.image
+def _removed(subject: RuleSubject) -> Iterator[str]:
+    image = subject.image
     # An image that was made from one of these may be older than its tag.
     if image is None or not image.family or image.variant:
         return
     for row in removed_pythons():
         # The removal may be known by its month only.
         is_removed = image.newest or (image.date and image.date[: len(row.removed)] > row.removed)
-        if case.python in row.pythons and is_removed:
-            yield f"{image.text}: Python {case.python} was removed from manylinux images ({row.removed})"
+        if subject.python in row.pythons and is_removed:
+            yield f"{image.text}: Python {subject.python} was removed from manylinux images ({row.removed})"
 
 
 @rule(
@@ -102,15 +102,15 @@ def _removed(case: Case) -> Iterator[str]:
     fix="use an image that is built for all platforms (pypa's manylinux_2_28, since May 2026), or a recipe for each platform",
     source="pypa/manylinux@ad3c4539",
 )
-def _platform(case: Case) -> Iterator[str]:
-    image, machine = case.image, MACHINES[case.platform]
+def _platform(subject: RuleSubject) -> Iterator[str]:
+    image, machine = subject.image, MACHINES[subject.platform]
     if image is None or image.machine in ("", machine):
         return
-    built = case.manylinux.arches if case.manylinux and image.place in _PYPA_PLACES else ()
+    built = subject.manylinux.arches if subject.manylinux and image.place in _PYPA_PLACES else ()
     own = image.name == f"{image.family}_{image.machine}" and machine in built
     name = f"{image.place}/{image.family}_{machine}".lstrip("/")
     advice = f"; use {name}{image.tag and ':'}{image.tag}" if own else ""
-    yield f"{case.platform} is {machine}, and the base is {image.text}{advice}"
+    yield f"{subject.platform} is {machine}, and the base is {image.text}{advice}"
 
 
 def _lacks_tools(image: ImageName) -> bool:
@@ -126,19 +126,19 @@ def _lacks_tools(image: ImageName) -> bool:
     fix="use manylinux_2_28, which has a newer compiler, or manylinux2014 without further packages (GCC 10)",
     source="pypa/manylinux#1647, #1266",
 )
-def _centos(case: Case) -> Iterator[str]:
-    image = case.image
-    is_manylinux = case.manylinux is not None and case.manylinux.base == "CentOS 7"
+def _centos(subject: RuleSubject) -> Iterator[str]:
+    image = subject.image
+    is_manylinux = subject.manylinux is not None and subject.manylinux.base == "CentOS 7"
     is_plain = image is not None and ((image.name, image.tag[:1]) == ("centos", "7") or image.tag.endswith("centos7"))
     if image is None or not (is_manylinux or is_plain):
         return
-    if is_plain and (case.plan.facts.packages or _lacks_tools(image)):
-        what = "packages" if case.plan.facts.packages else "missing tools, such as git,"
+    if is_plain and (subject.plan.facts.packages or _lacks_tools(image)):
+        what = "packages" if subject.plan.facts.packages else "missing tools, such as git,"
         yield f"{image.text}: {what} must be installed, and CentOS 7's repositories are offline since 2024-06-30"
-    if is_manylinux and _SCL in case.plan.facts.packages:
+    if is_manylinux and _SCL in subject.plan.facts.packages:
         yield f"{image.text}: the repositories of package {_SCL} are offline since 2024-06-30"
-    versions = {int(match[1]) for item in case.plan.facts.packages if (match := _DEVTOOLSET.match(item))}
-    if MACHINES[case.platform] == "aarch64" and max(versions, default=0) > 10:
+    versions = {int(match[1]) for item in subject.plan.facts.packages if (match := _DEVTOOLSET.match(item))}
+    if MACHINES[subject.platform] == "aarch64" and max(versions, default=0) > 10:
         yield f"{image.text}: devtoolset-{max(versions)} was never released for aarch64"
 
 
@@ -152,13 +152,13 @@ def _centos(case: Case) -> Iterator[str]:
     source="auditwheel 6.8.2's policies; apt-cache policy of Debian's suites",
     severity=Severity.WARNING,
 )
-def _glibc(case: Case) -> Iterator[str]:
-    match = _POLICY.match(case.plat)
-    promised = f"{match[1]}.{match[2]}" if match else _OLD_POLICIES.get(case.plat, "")
-    if promised and case.glibc and number(case.glibc) > number(promised):
-        base = case.image.text if case.image else "the base"
+def _glibc(subject: RuleSubject) -> Iterator[str]:
+    match = _POLICY.match(subject.plat)
+    promised = f"{match[1]}.{match[2]}" if match else _OLD_POLICIES.get(subject.plat, "")
+    if promised and subject.glibc and number(subject.glibc) > number(promised):
+        base = subject.image.text if subject.image else "the base"
         yield (
-            f"{case.plan.place('wheel.repair.plat')}: {base} has glibc {case.glibc}, and the wheel promises {case.plat} "
+            f"{subject.plan.place('wheel.repair.plat')}: {base} has glibc {subject.glibc}, and the wheel promises {subject.plat} "
             f"(glibc {promised})"
         )
 
@@ -170,11 +170,11 @@ def _glibc(case: Case) -> Iterator[str]:
     fix='write a policy that it knows, or plat = "auto"',
     source="auditwheel 6.8.2's policies",
 )
-def _plat_known(case: Case) -> Iterator[str]:
+def _plat_known(subject: RuleSubject) -> Iterator[str]:
     known = [name for row in policies() for name in row.names]
-    if case.plat not in ("", "auto", *known):
-        near = [name for name in known if name.startswith(case.plat.partition("_")[0] + "_")]
-        yield f"{case.plan.place('wheel.repair.plat')}: there is no policy {case.plat}; there are {', '.join(near)}"
+    if subject.plat not in ("", "auto", *known):
+        near = [name for name in known if name.startswith(subject.plat.partition("_")[0] + "_")]
+        yield f"{subject.plan.place('wheel.repair.plat')}: there is no policy {subject.plat}; there are {', '.join(near)}"
 
 
 @rule(
@@ -185,13 +185,13 @@ def _plat_known(case: Case) -> Iterator[str]:
     fix='use a base of that tag, or plat = "auto"',
     source="auditwheel 6.8.2, WheelPolicies",
 )
-def _plat_libc(case: Case) -> Iterator[str]:
-    name, release = case.libc
-    promised = {"manylinux": "glibc", "musllinux": "musl"}.get(re.split(r"[_0-9]", case.plat)[0], "")
+def _plat_libc(subject: RuleSubject) -> Iterator[str]:
+    name, release = subject.libc
+    promised = {"manylinux": "glibc", "musllinux": "musl"}.get(re.split(r"[_0-9]", subject.plat)[0], "")
     base_tag = f"musllinux_{release.replace('.', '_')}" if name == "musl" else ""
-    if name and promised and (name != promised or (base_tag and case.plat != base_tag)):
-        base = case.image.text if case.image else "the base"
-        yield f"{case.plan.place('wheel.repair.plat')}: {base} has {name} {release}, and cannot give a {case.plat} wheel"
+    if name and promised and (name != promised or (base_tag and subject.plat != base_tag)):
+        base = subject.image.text if subject.image else "the base"
+        yield f"{subject.plan.place('wheel.repair.plat')}: {base} has {name} {release}, and cannot give a {subject.plat} wheel"
 
 
 @rule(
@@ -202,9 +202,9 @@ def _plat_libc(case: Case) -> Iterator[str]:
     fix='use base = "manylinux_2_28"',
     source="platform tags of NVIDIA's wheels in the package index: manylinux and win only",
 )
-def _musl(case: Case) -> Iterator[str]:
-    if case.libc[0] == "musl" and case.cuda:
-        yield f"{case.image.text if case.image else 'the base'} has musl, and CUDA {case.cuda} needs glibc"
+def _musl(subject: RuleSubject) -> Iterator[str]:
+    if subject.libc[0] == "musl" and subject.cuda:
+        yield f"{subject.image.text if subject.image else 'the base'} has musl, and CUDA {subject.cuda} needs glibc"
 
 
 @rule(
@@ -215,7 +215,7 @@ def _musl(case: Case) -> Iterator[str]:
     fix="put ${CUDA_VERSION} into the image name, or set CUDA_VERSION to the release of the image",
     source="layout of nvidia/cuda and manylinux_cuda images",
 )
-def _release(case: Case) -> Iterator[str]:
-    image_cuda, cuda_version = case.image.cuda if case.image else "", case.arguments.get("CUDA_VERSION", "")
-    if case.image and image_cuda and cuda_version and image_cuda.split(".")[:2] != cuda_version.split(".")[:2]:
-        yield f"{case.image.text} has CUDA {image_cuda}, and CUDA_VERSION is {cuda_version}"
+def _release(subject: RuleSubject) -> Iterator[str]:
+    image_cuda, cuda_version = subject.image.cuda if subject.image else "", subject.arguments.get("CUDA_VERSION", "")
+    if subject.image and image_cuda and cuda_version and image_cuda.split(".")[:2] != cuda_version.split(".")[:2]:
+        yield f"{subject.image.text} has CUDA {image_cuda}, and CUDA_VERSION is {cuda_version}"

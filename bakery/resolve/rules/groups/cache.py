@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from bakery.core.durations import duration
 from bakery.core.names import CacheBackend
-from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import rule
+from bakery.resolve.rules.subject import RuleSubject
 from bakery.toolchains.facts import cache_service
 
 _LONGEST_TAG = 128
 _TAGGED = (CacheBackend.REGISTRY, CacheBackend.INLINE)
 
 
-def _is_gha(case: Case) -> bool:
-    return case.cache.cache.backend is CacheBackend.GHA
+def _is_gha(subject: RuleSubject) -> bool:
+    return subject.cache.cache.backend is CacheBackend.GHA
 
 
 @rule(
@@ -25,8 +25,8 @@ def _is_gha(case: Case) -> bool:
     fix="remove the override: with CACHE=gha or [cache] in the recipe, each target and platform has its own scope",
     source="docker/buildx#3819; docker/bake-action#329; kroki#2070 for local folders",
 )
-def _scopes(case: Case) -> Iterator[str]:
-    for location, targets in case.cache.shared:
+def _scopes(subject: RuleSubject) -> Iterator[str]:
+    for location, targets in subject.cache.shared:
         some = f"{', '.join(targets[:3])}{', …' * bool(targets[3:])}"
         yield f"{len(targets)} targets write to the same cache ({location}): {some}"
 
@@ -39,9 +39,9 @@ def _scopes(case: Case) -> Iterator[str]:
     "elsewhere choose another backend: BAKERY_CACHE=none",
     source="docker/buildx#744; buildx 0.29.1, addGithubToken and CreateCaches",
 )
-def _token(case: Case) -> Iterator[str]:
-    if _is_gha(case) and case.host.lacking:
-        yield f"backend gha: the environment does not set {' and '.join(case.host.lacking)}"
+def _token(subject: RuleSubject) -> Iterator[str]:
+    if _is_gha(subject) and subject.host.lacking:
+        yield f"backend gha: the environment does not set {' and '.join(subject.host.lacking)}"
 
 
 @rule(
@@ -52,9 +52,9 @@ def _token(case: Case) -> Iterator[str]:
     "estimates (bakery/toolchains/facts/actions.toml)",
     source="https://docs.github.com/en/actions/reference/workflows-and-actions/dependency-caching",
 )
-def _limit(case: Case) -> Iterator[str]:
-    size, limit = case.cache.estimated_mb, case.cache.cache.limit_mb
-    if (_is_gha(case) or case.cache.ci_cache == CacheBackend.GHA) and size > limit:
+def _limit(subject: RuleSubject) -> Iterator[str]:
+    size, limit = subject.cache.estimated_mb, subject.cache.cache.limit_mb
+    if (_is_gha(subject) or subject.cache.ci_cache == CacheBackend.GHA) and size > limit:
         yield f"the layers of all cells take about {size / 1000:.1f} GB, and GitHub's cache has {limit / 1000:g} GB"
 
 
@@ -67,11 +67,11 @@ def _limit(case: Case) -> Iterator[str]:
     source="open-noodle/gallery#806: 'Signature not valid in the specified time frame', one hour to the second; "
     "moby/buildkit#3239",
 )
-def _life(case: Case) -> Iterator[str]:
+def _life(subject: RuleSubject) -> Iterator[str]:
     life = cache_service("gha").minutes * 60
-    remaining = life if case.host.token_s is None else min(life, case.host.token_s)
-    expected = case.cache.cache.expected_s
-    if _is_gha(case) and expected > remaining:
+    remaining = life if subject.host.token_s is None else min(life, subject.host.token_s)
+    expected = subject.cache.cache.expected_s
+    if _is_gha(subject) and expected > remaining:
         yield f"a cell should take {duration(expected)}, and the write permission expires after {duration(remaining)}"
 
 
@@ -83,10 +83,10 @@ def _life(case: Case) -> Iterator[str]:
     "another backend",
     source="https://docs.docker.com/build/cache/backends/; moby 28.5.2, builder-next/builder.go",
 )
-def _engine(case: Case) -> Iterator[str]:
-    backend, exports = case.cache.cache.backend, case.host.exports
+def _engine(subject: RuleSubject) -> Iterator[str]:
+    backend, exports = subject.cache.cache.backend, subject.host.exports
     if exports is not None and backend is not CacheBackend.NONE and backend not in exports:
-        yield f"{case.host.engine} cannot write cache {backend}; it supports {', '.join(sorted(exports))}"
+        yield f"{subject.host.engine} cannot write cache {backend}; it supports {', '.join(sorted(exports))}"
 
 
 @rule(
@@ -96,9 +96,9 @@ def _engine(case: Case) -> Iterator[str]:
     fix='set cache.ref = "registry.example/team/cache", or BAKERY_CACHE_REF',
     source="https://github.com/distribution/reference: a reference begins with a name",
 )
-def _place(case: Case) -> Iterator[str]:
-    if case.cache.cache.backend in _TAGGED and not case.cache.cache.ref:
-        yield f"backend {case.cache.cache.backend}: no repository is set"
+def _place(subject: RuleSubject) -> Iterator[str]:
+    if subject.cache.cache.backend in _TAGGED and not subject.cache.cache.ref:
+        yield f"backend {subject.cache.cache.backend}: no repository is set"
 
 
 @rule(
@@ -108,7 +108,7 @@ def _place(case: Case) -> Iterator[str]:
     fix="shorten the name of the recipe, or the values of axes",
     source="https://github.com/opencontainers/distribution-spec/blob/main/spec.md",
 )
-def _tag(case: Case) -> Iterator[str]:
-    if case.cache.cache.backend in _TAGGED and len(case.cache.longest) > _LONGEST_TAG:
-        size = len(case.cache.longest)
-        yield f"{case.cache.longest[:40]}…: the scope has {size} characters, and a tag has at most {_LONGEST_TAG}"
+def _tag(subject: RuleSubject) -> Iterator[str]:
+    if subject.cache.cache.backend in _TAGGED and len(subject.cache.longest) > _LONGEST_TAG:
+        size = len(subject.cache.longest)
+        yield f"{subject.cache.longest[:40]}…: the scope has {size} characters, and a tag has at most {_LONGEST_TAG}"

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 
 from bakery.core.errors import UsageError
+from bakery.resolve.device_promises import OPEN, listed_code
 from bakery.resolve.rules.build_files import is_separable
-from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.device import OPEN, listed_code
 from bakery.resolve.rules.rule import Severity, rule
+from bakery.resolve.rules.subject import RuleSubject
 from bakery.toolchains.facts import broken_releases, clangs, cuda_release, cuda_releases, number
 from bakery.toolchains.facts.archs import Arch, cmake_problems, lack, parse
 
 
-def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
+def _listed(subject: RuleSubject) -> Iterator[tuple[str, tuple[Arch, ...]]]:
     """Yield every list of architectures that can be read; TORCH_CUDA_ARCH_LIST has a rule for its own grammar."""
-    for where, text in case.arch_lists:
+    for where, text in subject.arch_lists:
         if text not in OPEN:
             try:
                 yield where, parse(text)
@@ -32,8 +32,8 @@ def _listed(case: Case) -> Iterator[tuple[str, tuple[Arch, ...]]]:
     fix="write 80, 80-real or 80-virtual, separated by semicolons without blanks; or all or all-major alone",
     source="CMake 4.4.5, CUDA_ARCHITECTURES and CMakeCUDAArchitecturesValidate.cmake",
 )
-def _syntax(case: Case) -> Iterator[str]:
-    for where, text in case.arch_lists:
+def _syntax(subject: RuleSubject) -> Iterator[str]:
+    for where, text in subject.arch_lists:
         if where != "TORCH_CUDA_ARCH_LIST":
             yield from (f"{where}: {problem}" for problem in cmake_problems(text))
 
@@ -47,17 +47,17 @@ def _syntax(case: Case) -> Iterator[str]:
     "variable that the project reads",
     source="CMake, CUDA_ARCHITECTURES; torch 2.13, torch/utils/cpp_extension.py",
 )
-def _differ(case: Case) -> Iterator[str]:
-    lists = listed_code(case) if case.compiler else {}
+def _differ(subject: RuleSubject) -> Iterator[str]:
+    lists = listed_code(subject) if subject.compiler else {}
     if len({frozenset(code) for code in lists.values()}) > 1:
         yield "; ".join(f"{where} lists {', '.join(code)}" for where, code in lists.items())
 
 
-def _lacks(case: Case, *, dropped: bool) -> Iterator[str]:
-    release = cuda_release(case.cuda) if case.compiler else None
+def _lacks(subject: RuleSubject, *, dropped: bool) -> Iterator[str]:
+    release = cuda_release(subject.cuda) if subject.compiler else None
     if release is None:
         return
-    for where, archs in _listed(case):
+    for where, archs in _listed(subject):
         for problem in filter(None, (lack(arch.number, release) for arch in archs)):
             if problem.dropped is dropped:
                 yield f"{where}: {problem.text}"
@@ -70,8 +70,8 @@ def _lacks(case: Case, *, dropped: bool) -> Iterator[str]:
     fix="use the CUDA release in the message, or remove the architecture for this release (matrix.overrides)",
     source="ptxas --help of NVIDIA's wheels, 11.8 to 13.5",
 )
-def _unknown(case: Case) -> Iterator[str]:
-    yield from _lacks(case, dropped=False)
+def _unknown(subject: RuleSubject) -> Iterator[str]:
+    yield from _lacks(subject, dropped=False)
 
 
 @rule(
@@ -81,8 +81,8 @@ def _unknown(case: Case) -> Iterator[str]:
     fix="remove the architecture for this CUDA release or use its new name (matrix.overrides), or use an older release",
     source="ptxas --help of NVIDIA's wheels, 11.8 to 13.5",
 )
-def _dropped(case: Case) -> Iterator[str]:
-    yield from _lacks(case, dropped=True)
+def _dropped(subject: RuleSubject) -> Iterator[str]:
+    yield from _lacks(subject, dropped=True)
 
 
 @rule(
@@ -94,16 +94,16 @@ def _dropped(case: Case) -> Iterator[str]:
     "architecture (90-virtual) also runs on these GPUs",
     source="clang-19 of Debian bookworm; sm_100 came with LLVM 20 (llvm/llvm-project#127918)",
 )
-def _clang(case: Case) -> Iterator[str]:
-    if case.compiler != "clang":
+def _clang(subject: RuleSubject) -> Iterator[str]:
+    if subject.compiler != "clang":
         return
     row = clangs()[-1]
     newest = parse(row.newest)[0]
-    for where, archs in _listed(case):
+    for where, archs in _listed(subject):
         for arch in archs:
             if (arch.major, arch.minor) > (newest.major, newest.minor) or arch.suffix == "f":
                 yield (
-                    f"{where}: clang {row.version}, which compiles CUDA {case.cuda} here, supports GPUs up to "
+                    f"{where}: clang {row.version}, which compiles CUDA {subject.cuda} here, supports GPUs up to "
                     f"sm_{row.newest}, not sm_{arch.number}"
                 )
 
@@ -120,14 +120,14 @@ _CUDA_ELSEWHERE = re.compile(r"cuda|nvcc|nvidia", re.IGNORECASE)
     source="CMake 4.4.5: No CMAKE_CUDA_COMPILER could be found; torch 2.13: CUDA_HOME environment variable is not set",
     severity=Severity.WARNING,
 )
-def _sources(case: Case) -> Iterator[str]:
-    place = case.project.build_files.cuda if case.project else ""
+def _sources(subject: RuleSubject) -> Iterator[str]:
+    place = subject.project.build_files.cuda if subject.project else ""
     # Another image, a package, a command or a variable of the recipe may bring a compiler.
-    brought = case.plan.facts.before_build or any(
-        map(_CUDA_ELSEWHERE.search, (*case.plan.facts.packages, *case.required, *case.environment))
+    brought = subject.plan.facts.before_build or any(
+        map(_CUDA_ELSEWHERE.search, (*subject.plan.facts.packages, *subject.required, *subject.environment))
     )
-    is_known = case.debian or (case.manylinux and case.image and not case.image.variant)
-    if place and is_known and not (case.toolkit or (case.image and case.image.cuda) or brought):
+    is_known = subject.debian or (subject.manylinux and subject.image and not subject.image.variant)
+    if place and is_known and not (subject.toolkit or (subject.image and subject.image.cuda) or brought):
         yield f"{place} compiles CUDA code, and the builder has no compiler for it"
 
 
@@ -140,15 +140,15 @@ def _sources(case: Case) -> Iterator[str]:
     "CUDA_SEPARABLE_COMPILATION and -rdc=true",
     source="a bake with toolkit clang and CUDA 12 that failed, 2026-11",
 )
-def _separable(case: Case) -> Iterator[str]:
-    if case.compiler != "clang":
+def _separable(subject: RuleSubject) -> Iterator[str]:
+    if subject.compiler != "clang":
         return
-    texts = {**case.settings, **{f"CMAKE_ARGS: {name}": value for name, value in case.cmake_defines.items()}}
+    texts = {**subject.settings, **{f"CMAKE_ARGS: {name}": value for name, value in subject.cmake_defines.items()}}
     named = [name for name, value in texts.items() if name.endswith("CUDA_SEPARABLE_COMPILATION") and value in _ON]
-    flagged = [name for name, value in {**case.environment, **case.settings}.items() if is_separable(value)]
-    place = case.project.build_files.separable if case.project else ""
+    flagged = [name for name, value in {**subject.environment, **subject.settings}.items() if is_separable(value)]
+    place = subject.project.build_files.separable if subject.project else ""
     for where in (*named, *flagged, *filter(None, (place,))):
-        yield f"{where} asks for device code that is linked, and clang compiles CUDA {case.cuda} here"
+        yield f"{where} asks for device code that is linked, and clang compiles CUDA {subject.cuda} here"
 
 
 _ON = ("ON", "TRUE", "YES", "1", "on", "true", "True", "yes")
@@ -160,9 +160,9 @@ _ZSTD_DRIVER = "12.4"
 """The oldest driver, by its CUDA release, that reads code compressed with Zstandard."""
 
 
-def _compress_mode(case: Case) -> str:
+def _compress_mode(subject: RuleSubject) -> str:
     """Return the compression that the flags for nvcc ask for; empty for none. nvcc takes the last one."""
-    flags = " ".join(case.environment.get(name, "") for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))
+    flags = " ".join(subject.environment.get(name, "") for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))
     modes = _COMPRESS_MODE.findall(flags)
     return modes[-1] if modes else ""
 
@@ -174,16 +174,16 @@ def _compress_mode(case: Case) -> str:
     fix="remove builder.device-compression, or use CUDA 12.8 or newer with nvcc (NVIDIA's wheels have it from CUDA 13 on)",
     source="nvcc --help of 12.6 to 13.5; CUDA 12.8 release notes",
 )
-def _compression(case: Case) -> Iterator[str]:
-    mode = _compress_mode(case)
+def _compression(subject: RuleSubject) -> Iterator[str]:
+    mode = _compress_mode(subject)
     if not mode:
         return
-    if case.compiler == "clang":
-        yield f"--compress-mode={mode} is an option of nvcc, and clang compiles CUDA {case.cuda} here"
-    elif not case.cuda:
+    if subject.compiler == "clang":
+        yield f"--compress-mode={mode} is an option of nvcc, and clang compiles CUDA {subject.cuda} here"
+    elif not subject.cuda:
         yield f"--compress-mode={mode} is an option of nvcc, and the recipe has no CUDA"
-    elif number(case.cuda) < number(_COMPRESS_SINCE):
-        yield f"nvcc of CUDA {case.cuda} does not know --compress-mode={mode}; it is new in CUDA {_COMPRESS_SINCE}"
+    elif number(subject.cuda) < number(_COMPRESS_SINCE):
+        yield f"nvcc of CUDA {subject.cuda} does not know --compress-mode={mode}; it is new in CUDA {_COMPRESS_SINCE}"
 
 
 @rule(
@@ -196,22 +196,26 @@ def _compression(case: Case) -> Iterator[str]:
     source="CUDA 12.8 release notes; vllm-project/vllm#20694, pytorch/pytorch#157791",
     severity=Severity.WARNING,
 )
-def _compression_driver(case: Case) -> Iterator[str]:
-    mode = _compress_mode(case)
-    if mode in ("size", "balance") and case.compiler == "nvcc" and case.cuda_major == "12":
+def _compression_driver(subject: RuleSubject) -> Iterator[str]:
+    mode = _compress_mode(subject)
+    if mode in ("size", "balance") and subject.compiler == "nvcc" and subject.cuda_major == "12":
         yield f"--compress-mode={mode}: the wheel needs a driver of CUDA {_ZSTD_DRIVER} (550) or newer"
 
 
-def _unknown_release(case: Case) -> tuple[bool, tuple[str, ...]] | None:
+def _unknown_release(subject: RuleSubject) -> tuple[bool, tuple[str, ...]] | None:
     """Return whether the CUDA release is newer than all known ones, and those of its major; None if nothing is wrong."""
-    if not case.compiler or not re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", case.cuda) or cuda_release(case.cuda):
+    if (
+        not subject.compiler
+        or not re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", subject.cuda)
+        or cuda_release(subject.cuda)
+    ):
         return None
     known = [row.version for row in cuda_releases()]
-    if number(case.cuda) < number(known[0]):
+    if number(subject.cuda) < number(known[0]):
         # Before the facts begin.
         return None
-    same = tuple(item for item in known if item.partition(".")[0] == case.cuda.partition(".")[0])
-    return number(case.cuda) > number(known[-1]), same or tuple(known[-1:])
+    same = tuple(item for item in known if item.partition(".")[0] == subject.cuda.partition(".")[0])
+    return number(subject.cuda) > number(known[-1]), same or tuple(known[-1:])
 
 
 @rule(
@@ -222,10 +226,10 @@ def _unknown_release(case: Case) -> tuple[bool, tuple[str, ...]] | None:
     fix="use a release in the message, in three parts: 12.8.1",
     source="NVIDIA's wheels and release notes, 11.8 to 13.5",
 )
-def _missing_release(case: Case) -> Iterator[str]:
-    found = _unknown_release(case)
+def _missing_release(subject: RuleSubject) -> Iterator[str]:
+    found = _unknown_release(subject)
     if found and not found[0]:
-        yield f"CUDA_VERSION: there is no CUDA {case.cuda}; there are {', '.join(found[1])}"
+        yield f"CUDA_VERSION: there is no CUDA {subject.cuda}; there are {', '.join(found[1])}"
 
 
 @rule(
@@ -237,10 +241,10 @@ def _missing_release(case: Case) -> Iterator[str]:
     source="NVIDIA's wheels and release notes, 11.8 to 13.5",
     severity=Severity.WARNING,
 )
-def _new_release(case: Case) -> Iterator[str]:
-    found = _unknown_release(case)
+def _new_release(subject: RuleSubject) -> Iterator[str]:
+    found = _unknown_release(subject)
     if found and found[0]:
-        yield f"CUDA {case.cuda} is newer than {found[1][-1]}, the newest release that Bakery knows"
+        yield f"CUDA {subject.cuda} is newer than {found[1][-1]}, the newest release that Bakery knows"
 
 
 @rule(
@@ -250,7 +254,7 @@ def _new_release(case: Case) -> Iterator[str]:
     fix="use the release in the message",
     source="a failed bake, 2026-11-20",
 )
-def _broken(case: Case) -> Iterator[str]:
+def _broken(subject: RuleSubject) -> Iterator[str]:
     for row in broken_releases():
-        if (row.package, row.version) in case.needs:
+        if (row.package, row.version) in subject.needs:
             yield f"CUDA {row.version} does not work: {row.what}; {row.instead} does"

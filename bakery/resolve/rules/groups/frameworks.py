@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from packaging.version import InvalidVersion, Version
 
 from bakery.core.errors import UsageError
+from bakery.resolve.device_promises import device_code, torch_list
 from bakery.resolve.rules.build_files import standard
-from bakery.resolve.rules.case import Case
-from bakery.resolve.rules.device import device_code, torch_list
 from bakery.resolve.rules.rule import Severity, rule
+from bakery.resolve.rules.subject import RuleSubject
 from bakery.toolchains.facts import jax_releases, minor, number, torch_arch_lists, torch_release
 from bakery.toolchains.facts.archs import parse
 from bakery.toolchains.facts.rows import JaxRelease, TorchArchList, TorchRelease
@@ -23,15 +23,15 @@ _OWN_LIST = re.compile(r"\w+_CUDA_ARCH(?:S|_LIST|ITECTURES)?")
 _PLAT = re.compile(r"manylinux_([0-9]+)_([0-9]+)")
 
 
-def _version(case: Case) -> Version | None:
+def _version(subject: RuleSubject) -> Version | None:
     try:
-        return Version(case.torch)
+        return Version(subject.torch)
     except InvalidVersion:
         return None
 
 
-def _torch_row(case: Case) -> TorchRelease | None:
-    version = _version(case)
+def _torch_row(subject: RuleSubject) -> TorchRelease | None:
+    version = _version(subject)
     return torch_release(version.base_version) if version else None
 
 
@@ -43,8 +43,8 @@ def _variants(row: TorchRelease) -> dict[str, list[str]]:
     return variants
 
 
-def _accepting(case: Case) -> TorchArchList:
-    version = _version(case)
+def _accepting(subject: RuleSubject) -> TorchArchList:
+    version = _version(subject)
     rows = torch_arch_lists()
     # Without a pin, pip installs the newest torch.
     return next((row for row in rows if version is None or number(row.since) <= version.release), rows[-1])
@@ -58,11 +58,11 @@ def _accepting(case: Case) -> TorchArchList:
     fix="write it as 8.0;9.0a;12.0+PTX; for other architectures, pass -gencode to nvcc in the project",
     source="torch 2.13, torch/utils/cpp_extension.py",
 )
-def _arch_list(case: Case) -> Iterator[str]:
-    text = case.environment.get(LIST, "")
+def _arch_list(subject: RuleSubject) -> Iterator[str]:
+    text = subject.environment.get(LIST, "")
     if not text:
         return
-    row = _accepting(case)
+    row = _accepting(subject)
     for entry in _ENTRIES.split(text):
         plain = entry.removesuffix("+PTX")
         if plain in row.accepted or entry in row.names:
@@ -95,14 +95,14 @@ def _as_torch(entry: str) -> str:
     source="torch 2.13, torch/utils/cpp_extension.py",
     severity=Severity.WARNING,
 )
-def _arch_unset(case: Case) -> Iterator[str]:
+def _arch_unset(subject: RuleSubject) -> Iterator[str]:
     # A list of the project's own, such as FLASH_ATTN_CUDA_ARCHS; torch then leaves the flags alone.
-    has_own = any(_OWN_LIST.fullmatch(name) for name in case.environment)
-    project = case.project
+    has_own = any(_OWN_LIST.fullmatch(name) for name in subject.environment)
+    project = subject.project
     # With flags of its own, torch needs no list; without a file for nvcc, nothing does.
     needs_none = project and (project.build_files.gpu_flags.place or not project.has_cuda_files)
-    if case.torch and case.compiler and not case.arch_lists and not has_own and not needs_none:
-        yield f"the extension is for torch {case.torch}, with CUDA code, and {LIST} is not set"
+    if subject.torch and subject.compiler and not subject.arch_lists and not has_own and not needs_none:
+        yield f"the extension is for torch {subject.torch}, with CUDA code, and {LIST} is not set"
 
 
 @rule(
@@ -114,15 +114,15 @@ def _arch_unset(case: Case) -> Iterator[str]:
     source="torch 2.13, torch/utils/cpp_extension.py: _get_cuda_arch_flags",
     severity=Severity.WARNING,
 )
-def _arch_ignored(case: Case) -> Iterator[str]:
-    flags = case.project.build_files.gpu_flags if case.project else None
-    text = case.environment.get(LIST, "")
-    if flags is None or not flags.place or not case.torch or not text:
+def _arch_ignored(subject: RuleSubject) -> Iterator[str]:
+    flags = subject.project.build_files.gpu_flags if subject.project else None
+    text = subject.environment.get(LIST, "")
+    if flags is None or not flags.place or not subject.torch or not text:
         return
-    code = flags.code(case.cuda)
+    code = flags.code(subject.cuda)
     if code and set(code) != set(device_code(text)):
         yield f"{LIST} is {text}, and the flags from {flags.place} on compile for {torch_list(code)}"
-    elif not code and not any(_OWN_LIST.fullmatch(name) for name in case.environment if name != LIST):
+    elif not code and not any(_OWN_LIST.fullmatch(name) for name in subject.environment if name != LIST):
         yield f"{LIST} is {text}, and {flags.place} names GPUs in flags for nvcc"
 
 
@@ -134,12 +134,12 @@ def _arch_ignored(case: Case) -> Iterator[str]:
     fix="write the release that the project requires (matrix.torch, matrix.jax), or change pyproject.toml",
     source="vllm 0.33.0 and jax-finufft 1.3.1 on PyPI",
 )
-def _pins(case: Case) -> Iterator[str]:
-    pins = case.project.build_files.pins if case.project else {}
-    for distribution, release in (("torch", case.torch), ("jax", case.jax), ("jaxlib", case.jax)):
+def _pins(subject: RuleSubject) -> Iterator[str]:
+    pins = subject.project.build_files.pins if subject.project else {}
+    for distribution, release in (("torch", subject.torch), ("jax", subject.jax), ("jaxlib", subject.jax)):
         for requirement, place in pins.get(distribution, ()) if _is_release(release) else ():
             applies = requirement.marker is None or requirement.marker.evaluate(
-                {"python_version": case.python.rstrip("t")}
+                {"python_version": subject.python.rstrip("t")}
             )
             if applies and not requirement.specifier.contains(release, prereleases=True):
                 yield f"{place} requires {requirement}, and the cell has {release}"
@@ -156,10 +156,10 @@ def _is_release(text: str) -> bool:
     fix="exclude the combination (matrix.exclude), or use another torch release",
     source="PyPI's wheels of torch 2.4 to 2.15",
 )
-def _torch_python(case: Case) -> Iterator[str]:
-    row = _torch_row(case)
-    if row and case.python not in row.pythons:
-        yield f"torch {case.torch} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
+def _torch_python(subject: RuleSubject) -> Iterator[str]:
+    row = _torch_row(subject)
+    if row and subject.python not in row.pythons:
+        yield f"torch {subject.torch} has no wheel for Python {subject.python}, only for {', '.join(row.pythons)}"
 
 
 @rule(
@@ -169,10 +169,10 @@ def _torch_python(case: Case) -> Iterator[str]:
     fix="use a CUDA major that has wheels of this torch, or exclude the combination (matrix.exclude)",
     source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
 )
-def _torch_cuda(case: Case) -> Iterator[str]:
-    row, major = _torch_row(case), case.cuda_major
+def _torch_cuda(subject: RuleSubject) -> Iterator[str]:
+    row, major = _torch_row(subject), subject.cuda_major
     if row and major and major not in _variants(row):
-        yield f"torch {case.torch} has no wheels for CUDA {major}, only {', '.join(row.variants)}"
+        yield f"torch {subject.torch} has no wheels for CUDA {major}, only {', '.join(row.variants)}"
 
 
 @rule(
@@ -185,18 +185,18 @@ def _torch_cuda(case: Case) -> Iterator[str]:
     source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
     severity=Severity.WARNING,
 )
-def _index(case: Case) -> Iterator[str]:
-    row, major, version = _torch_row(case), case.cuda_major, _version(case)
+def _index(subject: RuleSubject) -> Iterator[str]:
+    row, major, version = _torch_row(subject), subject.cuda_major, _version(subject)
     if row is None or version is None or not major or major not in _variants(row):
         return
-    variant = re.fullmatch(r"cu([0-9]+)[0-9]", version.local or case.framework_index.rstrip("/").rpartition("/")[2])
-    if variant is None and case.framework_index:
+    variant = re.fullmatch(r"cu([0-9]+)[0-9]", version.local or subject.framework_index.rstrip("/").rpartition("/")[2])
+    if variant is None and subject.framework_index:
         return
     torch_cuda = variant[1] if variant else minor(row.cuda).partition(".")[0]
     if torch_cuda != major:
         theirs = f"is {variant[0]}" if variant else f"on PyPI is for CUDA {row.cuda}"
         yield (
-            f"torch {case.torch} {theirs}, and this cell compiles with CUDA {case.cuda}; "
+            f"torch {subject.torch} {theirs}, and this cell compiles with CUDA {subject.cuda}; "
             f"torch's index has {', '.join(_variants(row)[major])}"
         )
 
@@ -210,9 +210,9 @@ def _index(case: Case) -> Iterator[str]:
     '"image" or "repository"',
     source="torch 2.11, torch/utils/cpp_extension.py",
 )
-def _clang(case: Case) -> Iterator[str]:
-    if case.torch and case.compiler == "clang":
-        yield f"the extension is for torch {case.torch}, and clang compiles CUDA {case.cuda} here"
+def _clang(subject: RuleSubject) -> Iterator[str]:
+    if subject.torch and subject.compiler == "clang":
+        yield f"the extension is for torch {subject.torch}, and clang compiles CUDA {subject.cuda} here"
 
 
 @rule(
@@ -224,9 +224,9 @@ def _clang(case: Case) -> Iterator[str]:
     source="torch 2.13 to 2.15, torch/headeronly and torch/utils/cpp_extension.py",
     severity=Severity.WARNING,
 )
-def _standard(case: Case) -> Iterator[str]:
-    recipe = {name: standard(text) for name, text in {**case.environment, **case.settings}.items()}
-    yield from _too_old(case, recipe | (case.project.build_files.standards if case.project else {}))
+def _standard(subject: RuleSubject) -> Iterator[str]:
+    recipe = {name: standard(text) for name, text in {**subject.environment, **subject.settings}.items()}
+    yield from _too_old(subject, recipe | (subject.project.build_files.standards if subject.project else {}))
 
 
 @rule(
@@ -237,15 +237,15 @@ def _standard(case: Case) -> Iterator[str]:
     fix="remove the flag, so that torch chooses the standard, or state the one in the message",
     source="torch 2.13 to 2.15, torch/headeronly and torch/utils/cpp_extension.py",
 )
-def _standard_of_setup(case: Case) -> Iterator[str]:
-    yield from _too_old(case, case.project.build_files.torch_standards if case.project else {})
+def _standard_of_setup(subject: RuleSubject) -> Iterator[str]:
+    yield from _too_old(subject, subject.project.build_files.torch_standards if subject.project else {})
 
 
-def _too_old(case: Case, stated: Mapping[str, int]) -> Iterator[str]:
-    row = _torch_row(case)
+def _too_old(subject: RuleSubject, stated: Mapping[str, int]) -> Iterator[str]:
+    row = _torch_row(subject)
     for where, number_ in stated.items():
         if row and 0 < number_ < row.cxx:
-            yield f"{where} states C++{number_:02}, and the headers of torch {case.torch} need C++{row.cxx}"
+            yield f"{where} states C++{number_:02}, and the headers of torch {subject.torch} need C++{row.cxx}"
 
 
 @rule(
@@ -255,18 +255,18 @@ def _too_old(case: Case, stated: Mapping[str, int]) -> Iterator[str]:
     fix="use a manylinux_2_28 image as base, or torch 2.6 or older",
     source="PyPI's wheels of torch 2.4 to 2.15",
 )
-def _manylinux(case: Case) -> Iterator[str]:
-    row = _torch_row(case)
+def _manylinux(subject: RuleSubject) -> Iterator[str]:
+    row = _torch_row(subject)
     match = _PLAT.fullmatch(row.tag) if row else None
-    if row and match and case.glibc and number(case.glibc) < (int(match[1]), int(match[2])):
+    if row and match and subject.glibc and number(subject.glibc) < (int(match[1]), int(match[2])):
         yield (
-            f"torch {case.torch} needs glibc {match[1]}.{match[2]} and the base "
-            f"{case.image.text if case.image else ''} has {case.glibc}"
+            f"torch {subject.torch} needs glibc {match[1]}.{match[2]} and the base "
+            f"{subject.image.text if subject.image else ''} has {subject.glibc}"
         )
 
 
-def _jax_row(case: Case) -> JaxRelease | None:
-    return next((row for row in jax_releases() if case.jax and minor(row.version) == minor(case.jax)), None)
+def _jax_row(subject: RuleSubject) -> JaxRelease | None:
+    return next((row for row in jax_releases() if subject.jax and minor(row.version) == minor(subject.jax)), None)
 
 
 @rule(
@@ -276,10 +276,10 @@ def _jax_row(case: Case) -> JaxRelease | None:
     fix="exclude the combination (matrix.exclude), or use another JAX release",
     source="jaxlib's wheels on PyPI",
 )
-def _jax_python(case: Case) -> Iterator[str]:
-    row = _jax_row(case)
-    if row and row.pythons and case.python not in row.pythons:
-        yield f"JAX {row.version} has no wheel for Python {case.python}, only for {', '.join(row.pythons)}"
+def _jax_python(subject: RuleSubject) -> Iterator[str]:
+    row = _jax_row(subject)
+    if row and row.pythons and subject.python not in row.pythons:
+        yield f"JAX {row.version} has no wheel for Python {subject.python}, only for {', '.join(row.pythons)}"
 
 
 @rule(
@@ -289,7 +289,7 @@ def _jax_python(case: Case) -> Iterator[str]:
     fix="use a CUDA release of a major that this JAX has an extra for, or another JAX release",
     source="metadata of jax on PyPI",
 )
-def _jax_cuda(case: Case) -> Iterator[str]:
-    row, major = _jax_row(case), case.cuda_major
+def _jax_cuda(subject: RuleSubject) -> Iterator[str]:
+    row, major = _jax_row(subject), subject.cuda_major
     if row and major and f"cuda{major}" not in row.extras:
         yield f"JAX {row.version} has no extra cuda{major}; it has {', '.join(row.extras)}"

@@ -6,8 +6,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import rule
+from bakery.resolve.rules.subject import RuleSubject
 from bakery.toolchains.facts import cuda_release, suites, toolsets, zig
 from bakery.toolchains.facts.rows import CudaRelease
 
@@ -30,21 +30,21 @@ def _named(text: str) -> tuple[str, int] | None:
     return None
 
 
-def _chosen(case: Case) -> tuple[str, int, str] | None:
+def _chosen(subject: RuleSubject) -> tuple[str, int, str] | None:
     """Return kind, major version and variable of the compiler that the recipe names; None if it names none."""
     for name in _CHOSEN:
-        if case.environment.get(name):
-            named = _named(case.environment[name])
+        if subject.environment.get(name):
+            named = _named(subject.environment[name])
             return (*named, name) if named else None
     return None
 
 
-def _base_gcc(case: Case) -> tuple[int, str] | None:
+def _base_gcc(subject: RuleSubject) -> tuple[int, str] | None:
     """Return the major version of the base's gcc and a name of the base; None if unknown."""
-    if case.debian:
-        return case.debian.gcc, f"Debian {case.suite}"
-    image = case.image
-    row = case.manylinux if image and not image.cuda and not image.variant else None
+    if subject.debian:
+        return subject.debian.gcc, f"Debian {subject.suite}"
+    image = subject.image
+    row = subject.manylinux if image and not image.cuda and not image.variant else None
     if image is None or row is None:
         return None
     # The compiler is unknown for a tag without a date, or with a date before the family changed its compiler.
@@ -53,32 +53,32 @@ def _base_gcc(case: Case) -> tuple[int, str] | None:
     return row.gcc, image.text
 
 
-def _installable(case: Case) -> tuple[int, ...]:
+def _installable(subject: RuleSubject) -> tuple[int, ...]:
     """Return the gcc majors that the toolkit's stage can install in addition to the base's.
 
     On Debian these are those of its packages and of older releases: what is newer would need a newer C library.
     """
-    if not case.plan.facts.picks_host:
+    if not subject.plan.facts.picks_host:
         return ()
-    if case.debian:
-        older = itertools.takewhile(lambda row: row.name != case.suite, suites())
-        return tuple(number for row in (*older, case.debian) for number in row.gccs)
-    row = case.manylinux
+    if subject.debian:
+        older = itertools.takewhile(lambda row: row.name != subject.suite, suites())
+        return tuple(number for row in (*older, subject.debian) for number in row.gccs)
+    row = subject.manylinux
     return next((item.gccs for item in toolsets() if row and item.base == row.base), ())
 
 
-def _check(case: Case, *, new: bool) -> Iterator[str]:
-    release = cuda_release(case.cuda) if case.compiler == "nvcc" else None
+def _check(subject: RuleSubject, *, new: bool) -> Iterator[str]:
+    release = cuda_release(subject.cuda) if subject.compiler == "nvcc" else None
     if release is None:
         return
-    if any(case.environment.get(name) for name in _CHOSEN):
-        if host := _chosen(case):
+    if any(subject.environment.get(name) for name in _CHOSEN):
+        if host := _chosen(subject):
             yield from _judge(release, *host, new=new)
         return
-    base_gcc = _base_gcc(case)
-    if base_gcc is None or any(case.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
+    base_gcc = _base_gcc(subject)
+    if base_gcc is None or any(subject.environment.get(name) for name in (*_PLAIN, *_FLAGS, "PATH")):
         return
-    if not any(release.min_gcc <= number <= release.max_gcc for number in _installable(case)):
+    if not any(release.min_gcc <= number <= release.max_gcc for number in _installable(subject)):
         yield from _judge(release, "gcc", *base_gcc, new=new)
 
 
@@ -99,8 +99,8 @@ def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bo
     "CUDA release that supports this compiler, or a base with an older one",
     source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
 )
-def _new(case: Case) -> Iterator[str]:
-    yield from _check(case, new=True)
+def _new(subject: RuleSubject) -> Iterator[str]:
+    yield from _check(subject, new=True)
 
 
 @rule(
@@ -110,8 +110,8 @@ def _new(case: Case) -> Iterator[str]:
     fix="use a base with a newer compiler, or set no host compiler that is too old",
     source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
 )
-def _old(case: Case) -> Iterator[str]:
-    yield from _check(case, new=False)
+def _old(subject: RuleSubject) -> Iterator[str]:
+    yield from _check(subject, new=False)
 
 
 @rule(
@@ -122,8 +122,8 @@ def _old(case: Case) -> Iterator[str]:
     fix="use zig only for projects without .cu files; for an old glibc, use a manylinux image as base",
     source="ziglang 0.14.1, 0.15.2, 0.17.0 tested with CUDA 13.0 and 13.5",
 )
-def _zig(case: Case) -> Iterator[str]:
-    if case.compiler:
+def _zig(subject: RuleSubject) -> Iterator[str]:
+    if subject.compiler:
         for name in (*_CHOSEN, *_PLAIN, *_FLAGS):
-            if _ZIG.search(case.environment.get(name, "")):
-                yield f"{name} = {case.environment[name]!r}: {zig().what}"
+            if _ZIG.search(subject.environment.get(name, "")):
+                yield f"{name} = {subject.environment[name]!r}: {zig().what}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
+from bakery.resolve.rules.subject import RuleSubject
 from wheel_audit.text import listed, printable
 
 _WHEN = "This is checked by `check` and before a build."
@@ -18,10 +18,10 @@ _WHEN = "This is checked by `check` and before a build."
     fix='set source to the folder that has the file: source = "python/pkg"; a file that source.ignore matches is not sent',
     source="PEP 517; pypa/build 1.6.1 and pip 26: does not appear to be a Python project",
 )
-def _project_file(case: Case) -> Iterator[str]:
-    if case.project and not case.project.has_build_file:
-        key = "source.path" if case.project.package == case.project.folder else "source.subdirectory"
-        yield f"{case.plan.place(key)}: neither pyproject.toml nor setup.py is in {case.project.package}"
+def _project_file(subject: RuleSubject) -> Iterator[str]:
+    if subject.project and not subject.project.has_build_file:
+        key = "source.path" if subject.project.package == subject.project.folder else "source.subdirectory"
+        yield f"{subject.plan.place(key)}: neither pyproject.toml nor setup.py is in {subject.project.package}"
 
 
 @rule(
@@ -31,15 +31,15 @@ def _project_file(case: Case) -> Iterator[str]:
     fix="write the path as it is in the source folder, without links; a file that source.ignore matches is not sent",
     source="the step of the test: cp -r",
 )
-def _test_files(case: Case) -> Iterator[str]:
-    linked = {path: (link, target) for path, link, target in (case.project.linked_files if case.project else ())}
+def _test_files(subject: RuleSubject) -> Iterator[str]:
+    linked = {path: (link, target) for path, link, target in (subject.project.linked_files if subject.project else ())}
     for path, (link, target) in linked.items():
         # cp copies the link, not what it leads to.
-        yield f"{case.plan.place('test.files')}: {path!r}: {link!r} is a link; write {target!r}"
-    for path in case.project.missing_files if case.project else ():
+        yield f"{subject.plan.place('test.files')}: {path!r}: {link!r} is a link; write {target!r}"
+    for path in subject.project.missing_files if subject.project else ():
         if path in linked:
             continue
-        yield f"{case.plan.place('test.files')}: {path!r} is not in the source folder {case.project and case.project.folder}"
+        yield f"{subject.plan.place('test.files')}: {path!r} is not in the source folder {subject.project and subject.project.folder}"
 
 
 @rule(
@@ -50,8 +50,8 @@ def _test_files(case: Case) -> Iterator[str]:
     fix='name its distribution: test.requirements = ["pytest"]',
     source="the programs of Debian's and pypa's images",
 )
-def _test_program(case: Case) -> Iterator[str]:
-    yield from _programs(case, certain=True)
+def _test_program(subject: RuleSubject) -> Iterator[str]:
+    yield from _programs(subject, certain=True)
 
 
 @rule(
@@ -63,14 +63,14 @@ def _test_program(case: Case) -> Iterator[str]:
     source="the programs of Debian's and pypa's images",
     severity=Severity.WARNING,
 )
-def _test_program_unlisted(case: Case) -> Iterator[str]:
-    yield from _programs(case, certain=False)
+def _test_program_unlisted(subject: RuleSubject) -> Iterator[str]:
+    yield from _programs(subject, certain=False)
 
 
-def _programs(case: Case, *, certain: bool) -> Iterator[str]:
-    if case.project and case.project.only_these is certain:
-        for name in case.project.programs:
-            yield f"{case.plan.place('test.command')}: nothing is known to install {name!r}: it is not in test.requirements"
+def _programs(subject: RuleSubject, *, certain: bool) -> Iterator[str]:
+    if subject.project and subject.project.only_these is certain:
+        for name in subject.project.programs:
+            yield f"{subject.plan.place('test.command')}: nothing is known to install {name!r}: it is not in test.requirements"
 
 
 @rule(
@@ -81,9 +81,9 @@ def _programs(case: Case, *, certain: bool) -> Iterator[str]:
     source="git clone without --recurse-submodules",
     severity=Severity.WARNING,
 )
-def _submodules(case: Case) -> Iterator[str]:
-    for path in case.project.submodules if case.project else ():
-        yield f"{path} of {case.project and case.project.folder} is an empty git submodule"
+def _submodules(subject: RuleSubject) -> Iterator[str]:
+    for path in subject.project.submodules if subject.project else ():
+        yield f"{path} of {subject.project and subject.project.folder} is an empty git submodule"
 
 
 @rule(
@@ -95,9 +95,9 @@ def _submodules(case: Case) -> Iterator[str]:
     source="fast-hadamard-transform 1.1.0 and natten 0.14.2 on PyPI",
     severity=Severity.WARNING,
 )
-def _missing_sources(case: Case) -> Iterator[str]:
+def _missing_sources(subject: RuleSubject) -> Iterator[str]:
     by_place: dict[str, list[str]] = {}
-    for place, path in case.project.missing_sources if case.project else ():
+    for place, path in subject.project.missing_sources if subject.project else ():
         by_place.setdefault(place, []).append(path)
     for place, paths in by_place.items():
         yield f"{place} names {listed(map(printable, paths), 5)}, which the source does not have"
@@ -112,7 +112,7 @@ def _missing_sources(case: Case) -> Iterator[str]:
     source="PEP 440: developmental releases",
     severity=Severity.WARNING,
 )
-def _nightly_version(case: Case) -> Iterator[str]:
-    version, place = case.project.build_files.version if case.project else ("", "")
-    if version and case.plan.ci and case.plan.ci.nightly and ".dev" not in version:
+def _nightly_version(subject: RuleSubject) -> Iterator[str]:
+    version, place = subject.project.build_files.version if subject.project else ("", "")
+    if version and subject.plan.ci and subject.plan.ci.nightly and ".dev" not in version:
         yield f"{place}: version {printable(version)} is none of development, and ci.nightly publishes each night's wheels"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.resolve.rules.source import SourceFacts
+from bakery.resolve.rules.subject import RuleSubject
 from wheel_audit.text import listed, printable
 
 _WHEN = "This is checked by `check` and before a build."
 _SHOWN = 5
 
 
-def _facts(case: Case) -> SourceFacts:
-    return case.project.source if case.project else SourceFacts()
+def _facts(subject: RuleSubject) -> SourceFacts:
+    return subject.project.source if subject.project else SourceFacts()
 
 
 def _some(names: Sequence[str]) -> str:
@@ -29,8 +29,8 @@ def _some(names: Sequence[str]) -> str:
     fix="rename the file, or leave it out with source.ignore",
     source="moby/buildkit: fsutil's messages are protobuf strings",
 )
-def _names(case: Case) -> Iterator[str]:
-    if names := _facts(case).names:
+def _names(subject: RuleSubject) -> Iterator[str]:
+    if names := _facts(subject).names:
         yield f"the source has names that are not UTF-8: {_some(names)}"
 
 
@@ -43,9 +43,9 @@ def _names(case: Case) -> Iterator[str]:
     'source = { path = ".", subdirectory = "pkg" }',
     source="the build context of Docker",
 )
-def _beyond(case: Case) -> Iterator[str]:
-    for place, path in _facts(case).beyond:
-        yield f"{place} names {path}, which is outside of the source folder {case.project and case.project.folder}"
+def _beyond(subject: RuleSubject) -> Iterator[str]:
+    for place, path in _facts(subject).beyond:
+        yield f"{place} names {path}, which is outside of the source folder {subject.project and subject.project.folder}"
 
 
 @rule(
@@ -57,8 +57,8 @@ def _beyond(case: Case) -> Iterator[str]:
     source="the build context of Docker",
     severity=Severity.WARNING,
 )
-def _links(case: Case) -> Iterator[str]:
-    if links := _facts(case).links:
+def _links(subject: RuleSubject) -> Iterator[str]:
+    if links := _facts(subject).links:
         named = [f"{name} -> {target}" for name, target in links]
         yield f"links of the source lead to files that a build does not have: {_some(named)}"
 
@@ -72,9 +72,9 @@ def _links(case: Case) -> Iterator[str]:
     source="the ignore file that Bakery writes",
     severity=Severity.WARNING,
 )
-def _tracked_results(case: Case) -> Iterator[str]:
-    if names := _facts(case).left_out:
-        folder = case.project.folder if case.project else "."
+def _tracked_results(subject: RuleSubject) -> Iterator[str]:
+    if names := _facts(subject).left_out:
+        folder = subject.project.folder if subject.project else "."
         inside = [name if folder == "." else name.removeprefix(f"{folder}/") for name in names]
         back = ", ".join(f'"!{printable(name)}"' for name in inside[:_SHOWN])
         yield f"files of the project look like results and are not sent: {_some(names)}; to send them: source.ignore = [{back}]"
@@ -89,8 +89,8 @@ def _tracked_results(case: Case) -> Iterator[str]:
     source="git clone without git-lfs",
     severity=Severity.WARNING,
 )
-def _pointers(case: Case) -> Iterator[str]:
-    if names := _facts(case).pointers:
+def _pointers(subject: RuleSubject) -> Iterator[str]:
+    if names := _facts(subject).pointers:
         yield f"pointers of Git LFS are in place of files: {_some(names)}"
 
 
@@ -103,11 +103,11 @@ def _pointers(case: Case) -> Iterator[str]:
     source="git: safe.directory; git clone --depth",
     severity=Severity.WARNING,
 )
-def _commit(case: Case) -> Iterator[str]:
-    problem, fix = _facts(case).doubt
+def _commit(subject: RuleSubject) -> Iterator[str]:
+    problem, fix = _facts(subject).doubt
     if problem:
-        epoch = case.arguments.get("SOURCE_DATE_EPOCH", "")
-        time = "" if "SOURCE_DATE_EPOCH" in case.plan.given else f"SOURCE_DATE_EPOCH is {epoch}, "
+        epoch = subject.arguments.get("SOURCE_DATE_EPOCH", "")
+        time = "" if "SOURCE_DATE_EPOCH" in subject.plan.given else f"SOURCE_DATE_EPOCH is {epoch}, "
         yield f"git does not tell the last commit of the source: {problem}; {time}and records may lack the commit. {fix}"
 
 
@@ -120,8 +120,8 @@ def _commit(case: Case) -> Iterator[str]:
     source="execve(2): interpreter scripts",
     severity=Severity.WARNING,
 )
-def _script_line_ends(case: Case) -> Iterator[str]:
-    if names := _facts(case).scripts:
+def _script_line_ends(subject: RuleSubject) -> Iterator[str]:
+    if names := _facts(subject).scripts:
         yield f"the first line of a script ends with a carriage return: {_some(names)}"
 
 
@@ -134,6 +134,6 @@ def _script_line_ends(case: Case) -> Iterator[str]:
     source="GCC's manual, Common Predefined Macros",
     severity=Severity.WARNING,
 )
-def _file_times(case: Case) -> Iterator[str]:
-    if names := _facts(case).timestamps:
+def _file_times(subject: RuleSubject) -> Iterator[str]:
+    if names := _facts(subject).timestamps:
         yield f"__TIMESTAMP__ makes each checkout another wheel: {_some(names)}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
+from bakery.resolve.rules.subject import RuleSubject
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.14t", "3.15", "3.15t")
 """CPythons that cibuildwheel supports on all platforms of macOS and Windows."""
@@ -13,8 +13,8 @@ PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.14t", "3.15", "3.15
 _SOURCE = "cibuildwheel 4.3.3: resources/build-platforms.toml, and --print-build-identifiers run"
 
 
-def _system(case: Case) -> str:
-    system = case.platform.partition("/")[0]
+def _system(subject: RuleSubject) -> str:
+    system = subject.platform.partition("/")[0]
     return {"macos": "macOS", "windows": "Windows"}.get(system, "")
 
 
@@ -25,9 +25,9 @@ def _system(case: Case) -> str:
     fix=f'use {", ".join(PYTHONS)}, or exclude the others: exclude = [{{ platform = "macos/*", python = "…" }}]',
     source=_SOURCE,
 )
-def _python(case: Case) -> Iterator[str]:
-    if _system(case) and case.python not in PYTHONS:
-        yield f"cibuildwheel has no Python {case.python} for {_system(case)}"
+def _python(subject: RuleSubject) -> Iterator[str]:
+    if _system(subject) and subject.python not in PYTHONS:
+        yield f"cibuildwheel has no Python {subject.python} for {_system(subject)}"
 
 
 @rule(
@@ -38,11 +38,11 @@ def _python(case: Case) -> Iterator[str]:
     fix="remove the platform; a build for it without CUDA is a separate recipe, with toolkit none",
     source="NVIDIA, CUDA 10.2 release notes; docs/cuda.md, Toolkits",
 )
-def _cuda(case: Case) -> Iterator[str]:
-    if _system(case) == "macOS" and case.plan.cibuildwheel.toolkit != "none":
-        yield f"toolkit {case.plan.cibuildwheel.toolkit!r}: there is no CUDA for macOS"
-    if _system(case) == "Windows" and case.plan.cibuildwheel.toolkit != "none":
-        yield f"toolkit {case.plan.cibuildwheel.toolkit!r} consists of Linux packages"
+def _cuda(subject: RuleSubject) -> Iterator[str]:
+    if _system(subject) == "macOS" and subject.plan.cibuildwheel.toolkit != "none":
+        yield f"toolkit {subject.plan.cibuildwheel.toolkit!r}: there is no CUDA for macOS"
+    if _system(subject) == "Windows" and subject.plan.cibuildwheel.toolkit != "none":
+        yield f"toolkit {subject.plan.cibuildwheel.toolkit!r} consists of Linux packages"
 
 
 @rule(
@@ -52,9 +52,9 @@ def _cuda(case: Case) -> Iterator[str]:
     fix="remove the platform, or move the native step into the build of the project",
     source="bakery/resolve/native.py",
 )
-def _native(case: Case) -> Iterator[str]:
-    if _system(case) and case.plan.cibuildwheel.native:
-        yield f"the native step is a stage of the Dockerfile, and builds on {_system(case)} have none"
+def _native(subject: RuleSubject) -> Iterator[str]:
+    if _system(subject) and subject.plan.cibuildwheel.native:
+        yield f"the native step is a stage of the Dockerfile, and builds on {_system(subject)} have none"
 
 
 @rule(
@@ -64,9 +64,9 @@ def _native(case: Case) -> Iterator[str]:
     fix="remove wheel.also-named, or the platform",
     source="cibuildwheel 4.3.3: errors.RepairStepProducedMultipleWheelsError",
 )
-def _names(case: Case) -> Iterator[str]:
-    if _system(case) and len(case.plan.audit.namings) > 1:
-        yield f"on {_system(case)}, one build gives one wheel, and the recipe has several names"
+def _names(subject: RuleSubject) -> Iterator[str]:
+    if _system(subject) and len(subject.plan.audit.namings) > 1:
+        yield f"on {_system(subject)}, one build gives one wheel, and the recipe has several names"
 
 
 @rule(
@@ -76,9 +76,9 @@ def _names(case: Case) -> Iterator[str]:
     fix="remove the platform, or pass the secrets in the environment of the machine",
     source="docs/recipe-run.md, [secrets.NAME]",
 )
-def _secrets(case: Case) -> Iterator[str]:
-    if _system(case) and case.plan.secrets:
-        yield f"{_system(case)} has no steps with secrets ({', '.join(item.name for item in case.plan.secrets)})"
+def _secrets(subject: RuleSubject) -> Iterator[str]:
+    if _system(subject) and subject.plan.secrets:
+        yield f"{_system(subject)} has no steps with secrets ({', '.join(item.name for item in subject.plan.secrets)})"
 
 
 @rule(
@@ -89,7 +89,7 @@ def _secrets(case: Case) -> Iterator[str]:
     source="cibuildwheel runs it by subprocess with shell=True (util/cmd.py), which is cmd.exe on Windows",
     severity=Severity.WARNING,
 )
-def _quotes(case: Case) -> Iterator[str]:
-    command = case.test_command
-    if _system(case) == "Windows" and "'" in command.replace("\\'", "").split('"')[0]:
+def _quotes(subject: RuleSubject) -> Iterator[str]:
+    command = subject.test_command
+    if _system(subject) == "Windows" and "'" in command.replace("\\'", "").split('"')[0]:
         yield f"test command {command[:60]!r} has single quotes, which have no meaning to cmd.exe"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from bakery.resolve.rules.case import Case
 from bakery.resolve.rules.rule import Severity, rule
+from bakery.resolve.rules.subject import RuleSubject
 from bakery.resolve.stage_inputs import SCCACHE
 from bakery.toolchains.facts import number, sccache
 
@@ -28,22 +28,22 @@ _PY_API = "wheel.py-api"
     fix="use Bakery's ccache (compiler-cache = 'ccache'), or require sccache>=0.18 and list no architecture with PTX only",
     source="sccache 0.16.0 tested with CUDA 13.0 and 13.5; mozilla/sccache#2722, #2862, pytorch/pytorch#190832",
 )
-def _sccache(case: Case) -> Iterator[str]:
-    texts = [case.environment.get(name, "") for name in _LAUNCHERS]
-    texts += [text for key, text in case.settings.items() if key.endswith(_LAUNCHERS[0])]
-    if not case.compiler or not any(map(_SCCACHE.search, texts)):
+def _sccache(subject: RuleSubject) -> Iterator[str]:
+    texts = [subject.environment.get(name, "") for name in _LAUNCHERS]
+    texts += [text for key, text in subject.settings.items() if key.endswith(_LAUNCHERS[0])]
+    if not subject.compiler or not any(map(_SCCACHE.search, texts)):
         return
     for row in sccache():
-        if number(case.cuda) >= number(row.cuda_from) and not _has_fixed(case, row.fixed_in):
-            yield f"sccache before {row.fixed_in} with CUDA {case.cuda}: {row.what}"
+        if number(subject.cuda) >= number(row.cuda_from) and not _has_fixed(subject, row.fixed_in):
+            yield f"sccache before {row.fixed_in} with CUDA {subject.cuda}: {row.what}"
 
 
-def _has_fixed(case: Case, fixed: str) -> bool:
+def _has_fixed(subject: RuleSubject, fixed: str) -> bool:
     """Whether the recipe requires a fixed sccache, or none at all, since an image may contain one. Bakery's has a wheel."""
-    if SCCACHE in case.environment.values():
+    if SCCACHE in subject.environment.values():
         return False
-    requirements = [item for item in case.requirements if item.name == "sccache"]
-    if not requirements and "sccache" not in case.plan.facts.packages:
+    requirements = [item for item in subject.requirements if item.name == "sccache"]
+    if not requirements and "sccache" not in subject.plan.facts.packages:
         return True
     floors = [spec for item in requirements for spec in item.specifier if spec.operator in (">=", "==", "~=")]
     return any(Version(spec.version.removesuffix(".*")) >= Version(fixed) for spec in floors)
@@ -57,11 +57,11 @@ def _has_fixed(case: Case, fixed: str) -> bool:
     fix="remove the free-threaded Python, or build it with a separate recipe without the option",
     source="setuptools, bdist_wheel; PEP 803; python/cpython#111506",
 )
-def _limited_api(case: Case) -> Iterator[str]:
-    if case.python.endswith("t"):
+def _limited_api(subject: RuleSubject) -> Iterator[str]:
+    if subject.python.endswith("t"):
         yield from (
-            f"{key} = {text!r}: setuptools refuses {_LIMITED} on Python {case.python}"
-            for key, text in case.settings.items()
+            f"{key} = {text!r}: setuptools refuses {_LIMITED} on Python {subject.python}"
+            for key, text in subject.settings.items()
             if _LIMITED in key or _LIMITED in text
         )
 
@@ -74,10 +74,10 @@ def _limited_api(case: Case) -> Iterator[str]:
     source="PEP 703, PEP 803; changes of scikit-build-core 0.9.4, which skips the stable ABI there",
     severity=Severity.WARNING,
 )
-def _abi3(case: Case) -> Iterator[str]:
-    api = case.settings.get(_PY_API, "")
-    if case.python.endswith("t") and api.startswith("cp3"):
-        yield f"{_PY_API} = {api!r}: Python {case.python} cannot load abi3 modules, so it needs its own wheel"
+def _abi3(subject: RuleSubject) -> Iterator[str]:
+    api = subject.settings.get(_PY_API, "")
+    if subject.python.endswith("t") and api.startswith("cp3"):
+        yield f"{_PY_API} = {api!r}: Python {subject.python} cannot load abi3 modules, so it needs its own wheel"
 
 
 @rule(
@@ -88,9 +88,9 @@ def _abi3(case: Case) -> Iterator[str]:
     'also-named = [{ local = "…", index = "private" }]',
     source="pypi/warehouse, forklift; the version specifiers' specification, local version identifiers",
 )
-def _public_local(case: Case) -> Iterator[str]:
+def _public_local(subject: RuleSubject) -> Iterator[str]:
     yield from (
-        f"a wheel with the local version +{local} goes to a public index" for local in case.public_names if local
+        f"a wheel with the local version +{local} goes to a public index" for local in subject.public_names if local
     )
 
 
@@ -104,9 +104,9 @@ def _public_local(case: Case) -> Iterator[str]:
     source="the binary distribution format; flash-attention and vLLM name the CUDA release in the local version",
     severity=Severity.WARNING,
 )
-def _names(case: Case) -> Iterator[str]:
-    if case.unnamed_axes:
-        yield f"cells that differ only in {' and '.join(case.unnamed_axes)} build wheels of one name"
+def _names(subject: RuleSubject) -> Iterator[str]:
+    if subject.unnamed_axes:
+        yield f"cells that differ only in {' and '.join(subject.unnamed_axes)} build wheels of one name"
 
 
 @rule(
@@ -118,21 +118,21 @@ def _names(case: Case) -> Iterator[str]:
     source="setuptools, scikit-build-core, meson-python and maturin name such wheels cp311-abi3 or py3-none",
     severity=Severity.WARNING,
 )
-def _one_wheel(case: Case) -> Iterator[str]:
-    api = case.settings.get(_PY_API, "")
+def _one_wheel(subject: RuleSubject) -> Iterator[str]:
+    api = subject.settings.get(_PY_API, "")
     floor, place = (
         (f"3.{api[3:]}", f"{_PY_API} = {api!r}") if re.fullmatch(r"cp3\d+", api) else (api, f"{_PY_API} = {api!r}")
     )
     if not api:
-        floor, place = case.project.one_wheel if case.project else ("", "")
+        floor, place = subject.project.one_wheel if subject.project else ("", "")
     if not re.fullmatch(r"py3|3\.\d+", floor):
         return
     served = [
         python
-        for python in sorted(case.pythons, key=_minor)
+        for python in sorted(subject.pythons, key=_minor)
         if floor == "py3" or (not python.endswith("t") and _minor(python) >= _minor(floor))
     ]
-    if case.python in served and served[1:]:
+    if subject.python in served and served[1:]:
         # meson-python names the wheel for the Python that builds it, others for the floor: the lowest served is right for all.
         key = "py3 = true" if floor == "py3" else f'abi3 = "{served[0]}"'
         yield f"{place}: Python {', '.join(served)} each build a wheel of one name; set wheel.{key}"
@@ -153,21 +153,21 @@ _NUMBER = re.compile(r"[1-9][0-9]*")
     fix="remove the number: with builder.job-memory, it depends on the machine; or build on a larger machine",
     source="SageAttention 2.2: 3.1 to 3.3 GB for each nvcc, and 4 × 32 of them by default; flash-attention #2079",
 )
-def _jobs_memory(case: Case) -> Iterator[str]:
-    setting, jobs = max(_fixed(case), key=lambda item: item[1])
-    memory = case.plan.facts.limits.memory
-    if case.host.memory and jobs * memory > case.host.memory:
-        sizes = (memory, jobs * memory, case.host.memory)
+def _jobs_memory(subject: RuleSubject) -> Iterator[str]:
+    setting, jobs = max(_fixed(subject), key=lambda item: item[1])
+    memory = subject.plan.facts.limits.memory
+    if subject.host.memory and jobs * memory > subject.host.memory:
+        sizes = (memory, jobs * memory, subject.host.memory)
         each, needed, available = (f"{size / 1e9:.1f} GB" for size in sizes)
         yield f"{setting}: {jobs} compilers of {each} need {needed}, and the machine has {available}"
 
 
-def _fixed(case: Case) -> Iterator[tuple[str, int]]:
+def _fixed(subject: RuleSubject) -> Iterator[tuple[str, int]]:
     """Yield every setting that fixes the number of compilers, with the number; 0 for none."""
-    jobs = case.plan.facts.limits.jobs
+    jobs = subject.plan.facts.limits.jobs
     yield f"builder.jobs = {jobs}", jobs
     texts = {
-        name: case.environment.get(name, "") for name in ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS")
+        name: subject.environment.get(name, "") for name in ("CMAKE_BUILD_PARALLEL_LEVEL", "EXT_PARALLEL", "MAX_JOBS")
     }
     numbers = {name: int(text) for name, text in texts.items() if _NUMBER.fullmatch(text)}
     level = numbers.pop("CMAKE_BUILD_PARALLEL_LEVEL", 0)

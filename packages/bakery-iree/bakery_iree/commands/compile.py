@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, err, out, progress_display, say
 from bakery.core.errors import UsageError
 from bakery_iree.commands.modules import Bundle
@@ -48,25 +48,25 @@ class CompileArguments:
             "-o",
             help="The folder for NAME.TARGET.vmfb and NAME.TARGET.json.",
             metavar="DIR",
-            callback=options.written,
+            callback=parameters.written,
         ),
     ] = None
-    only: options.Only = None
+    only: parameters.Only = None
     compiler: Annotated[
         str | None, typer.Option("--compiler", help="The release of iree-base-compiler.", metavar="VERSION")
     ] = None
     plan: Annotated[bool, typer.Option("--plan", help="Show what would be compiled, and exit. Needs no engine.")] = (
         False
     )
-    json_: options.AsJson = False
+    json_: parameters.AsJson = False
     again: Annotated[bool, typer.Option("--again", help="Also compile modules that the output folder already has.")] = (
         False
     )
-    no_cache: options.NoCache = False
-    builder: options.Builder = None
-    progress: options.Progress = "auto"
-    ca_bundle: options.CaBundle = None
-    engine_up: options.EngineUp = False
+    no_cache: parameters.NoCache = False
+    builder: parameters.Builder = None
+    progress: parameters.Progress = "auto"
+    ca_bundle: parameters.CaBundle = None
+    engine_up: parameters.EngineUp = False
     validate: Annotated[
         bool, typer.Option("--validate", help="Validate the compiled modules, as `wheel-bakery validate` does.")
     ] = False
@@ -74,7 +74,7 @@ class CompileArguments:
         bool, typer.Option("--benchmark", help="Benchmark the compiled modules, as `wheel-bakery benchmark` does.")
     ] = False
     bundle: Bundle = None
-    allow: options.Allow = None
+    allow: parameters.Allow = None
 
     def job_plan(self) -> JobPlan:
         """Return the plan of the selected cells.
@@ -171,4 +171,4 @@ def _show(plan: JobPlan, *, as_json: bool) -> None:
     out.print(cells(plan))
 
 
-compile_ = options.with_arguments(CompileArguments, _compile)
+compile_ = parameters.with_arguments(CompileArguments, _compile)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from bakery.cli import options
+from bakery.cli import parameters
 from bakery.cli.console import echo_json, out
 from bakery.core.errors import UsageError
 from bakery_iree.commands.runs import ContainerSource, load_job, run_benchmark, run_validation
@@ -29,7 +29,7 @@ Bundle = Annotated[
         help="If nothing failed, write the modules, their requirements, and a program that selects and runs the one for "
         "the machine.",
         metavar="FILE.tar|DIR",
-        callback=options.written,
+        callback=parameters.written,
     ),
 ]
 _Inputs = Annotated[
@@ -53,7 +53,7 @@ class ModuleArguments:
             help="A job file (.json); or modules (.vmfb), and folders with modules.", metavar="JOB|MODULE|DIR…"
         ),
     ]
-    only: options.Only = None
+    only: parameters.Only = None
     output: Annotated[
         Path | None,
         typer.Option(
@@ -77,9 +77,9 @@ class ModuleArguments:
             metavar="NAME",
         ),
     ] = None
-    json: options.AsJson = False
-    allow: options.Allow = None
-    ca_bundle: options.CaBundle = None
+    json: parameters.AsJson = False
+    allow: parameters.Allow = None
+    ca_bundle: parameters.CaBundle = None
 
     @property
     def source(self) -> ContainerSource:
@@ -203,7 +203,7 @@ class BenchmarkArguments(ModuleArguments):
     save_baseline: Annotated[
         Path | None,
         typer.Option(
-            "--save-baseline", help="Write the results, for later runs.", metavar="FILE", callback=options.written
+            "--save-baseline", help="Write the results, for later runs.", metavar="FILE", callback=parameters.written
         ),
     ] = None
 
@@ -293,5 +293,5 @@ def _validated(model: type[_Model], fields: dict[str, object]) -> _Model:
         raise UsageError("; ".join(problems)) from error
 
 
-validate = options.with_arguments(ValidateArguments, _validate)
-benchmark = options.with_arguments(BenchmarkArguments, _benchmark)
+validate = parameters.with_arguments(ValidateArguments, _validate)
+benchmark = parameters.with_arguments(BenchmarkArguments, _benchmark)

@@ -183,7 +183,7 @@ def _user_image(engine: EngineSession, image: str) -> Images:
 
 def _tool_images(engine: EngineSession, requests: Sequence[Request]) -> Images:
     """Return a function that bakes bakery's images. Raises ModuleError if modules need different runtimes."""
-    from bakery.core.names import MACHINES
+    from bakery.core.cell_ids import MACHINES
     from bakery_iree import facts
     from bakery_iree.tool_image import tool_image
 

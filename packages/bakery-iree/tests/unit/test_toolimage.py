@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.core.names import Kind
+from bakery.core.target_kinds import Kind
 from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options

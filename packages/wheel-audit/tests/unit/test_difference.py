@@ -12,7 +12,7 @@ from elfs import shared_object
 from fatbins import ELF, PTX, entry, fatbin
 from wheels import EXTENSION, write_wheel
 
-from wheel_audit.difference import Difference, differences
+from wheel_audit.byte_difference import Difference, differences
 
 INFO = "demo-1.0.dist-info"
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from wheel_audit.dependencies import Reach, by_soname, scopes
+from wheel_audit.dependencies import LoadScope, by_soname, scopes
 from wheel_audit.elf import SharedObject
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, Severity, error, error_if
@@ -118,7 +118,7 @@ def _offers(objects: tuple[SharedObject, ...]) -> dict[str, int]:
 
 
 def _check_families(
-    binary: SharedObject, left: Mapping[str, str], scope: Reach, severity: Severity
+    binary: SharedObject, left: Mapping[str, str], scope: LoadScope, severity: Severity
 ) -> Iterator[Finding]:
     for family in FAMILIES:
         if not scope.needs(family.sonames) and scope.only((*SYSTEM, *family.silent)):
@@ -136,7 +136,7 @@ def _check_families(
 def _check_rest(
     binary: SharedObject,
     left: Mapping[str, str],
-    scope: Reach,
+    scope: LoadScope,
     offers: Mapping[str, int],
     objects: tuple[SharedObject, ...],
     severity: Severity,

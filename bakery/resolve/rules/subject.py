@@ -1,6 +1,6 @@
-"""The input of rules: one case for all cells of a plan that are the same to every rule.
+"""The subjects of rules: one for all cells of a plan that are the same to every rule.
 
-A case comes from the facts of the plan and the arguments of a cell.
+A subject comes from the facts of the plan and the arguments of a cell.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bakery.core.names import DERIVED, TESTED_TORCH, axis_variable, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value
-from bakery.resolve.rules.caching import CacheUse, Host, cache_use
+from bakery.resolve.rules.cache_use import CacheUse, Host, cache_use
 from bakery.resolve.rules.project import Project
 from bakery.toolchains.facts import libc_floor, manylinux_images, suites
 from bakery.toolchains.facts.rows import ManylinuxImage, Suite
@@ -34,7 +34,7 @@ _READ_BY_RULES = ("CUDA_VERSION", "TORCH_VERSION", "JAX_VERSION", TESTED_TORCH)
 
 
 @dataclass(frozen=True)
-class Case:
+class RuleSubject:
     """Cells that are the same to every rule.
 
     Attributes:
@@ -172,8 +172,8 @@ def _requirement(word: str) -> Requirement | None:
         return None
 
 
-def cases(plan: Plan, host: Host | None = None, project: Project | None = None) -> Iterator[Case]:
-    """Yield the cases of a plan, usually a few for many cells.
+def subjects(plan: Plan, host: Host | None = None, project: Project | None = None) -> Iterator[RuleSubject]:
+    """Yield the subjects of a plan, usually a few for many cells.
 
     Without ``host`` and ``project``, no rule about the machine and the source folder applies.
     """
@@ -182,11 +182,11 @@ def cases(plan: Plan, host: Host | None = None, project: Project | None = None) 
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
         reader = readers.setdefault(cell.own, readers.get(cell.own) or _Reader(plan.of(cell), host or Host(), project))
         groups.setdefault((cell.own, *reader.key(cell)), []).append(cell)
-    yield from (readers[cells[0].own].case(cells) for cells in groups.values())
+    yield from (readers[cells[0].own].subject(cells) for cells in groups.values())
 
 
 class _Reader:
-    """Reads cases from a plan; values that no cell changes are read once."""
+    """Reads subjects from a plan; values that no cell changes are read once."""
 
     def __init__(self, plan: Plan, host: Host, project: Project | None) -> None:
         self._plan, self._host, self._project = plan, host, project
@@ -212,8 +212,8 @@ class _Reader:
         own = (cell.axes["python"], cell.platform, cell.images, cell.needs, self._unnamed.get(cell.id))
         return (*own, *map(args.get, self._key_args))
 
-    def case(self, cells: list[Cell]) -> Case:
-        """Return the case of cells that have the same key."""
+    def subject(self, cells: list[Cell]) -> RuleSubject:
+        """Return the subject of cells that have the same key."""
         cell = cells[0]
         arguments = self._plan.args_of(cell)
         # A torch release that only tests a wheel must also have one for the cell's Python and CUDA.
@@ -223,7 +223,7 @@ class _Reader:
         image = cell.images[0] if cell.images else None
         declared = {name: arguments[name] for name in facts.declared if name in arguments}
         environment = {name: _text(value, arguments) for name, value in facts.environment}
-        return Case(
+        return RuleSubject(
             plan=self._plan,
             cells=tuple(item.id for item in cells),
             python=cell.axes["python"],

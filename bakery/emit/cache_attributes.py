@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from bakery.core.names import TARGET_KINDS, CacheBackend
+from bakery.core.names import CacheBackend
+from bakery.core.target_kinds import TARGET_KINDS
 from bakery.emit.quoting import aligned, comment, hcl_value, indent
 from bakery.plan.cells import Target
+from bakery.plan.delivery import Cache
 from bakery.plan.model import Plan
-from bakery.plan.options import Cache
 from bakery.plan.values import Json, Ref, Value, literal, substitute
 
 _SCOPE = Ref("place")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bakery.core.errors import UsageError
 from bakery.plan.model import Plan
-from bakery.resolve.rules.case import Case, cases
+from bakery.resolve.rules.subject import RuleSubject, subjects
 from bakery.toolchains.facts.archs import ALL, parse
 
 OPEN = frozenset(ALL)
@@ -40,12 +40,12 @@ def device_promises(plan: Plan) -> dict[str, DevicePromise]:
                 if promise := single.get(unmerged):
                     folders.setdefault(cell, {})[build.folder] = promise
         return {cell: DevicePromise("", (), found) for cell, found in folders.items()}
-    return {cell: promise for case in cases(plan) if (promise := _promise(case)) for cell in case.cells}
+    return {cell: promise for subject in subjects(plan) if (promise := _promise(subject)) for cell in subject.cells}
 
 
-def listed_code(case: Case) -> dict[str, tuple[str, ...]]:
+def listed_code(subject: RuleSubject) -> dict[str, tuple[str, ...]]:
     """Return variable → the device code that it lists; ``all`` stays a word. Other rules report invalid lists."""
-    code_by_variable = {where: (text,) if text in OPEN else device_code(text) for where, text in case.arch_lists}
+    code_by_variable = {where: (text,) if text in OPEN else device_code(text) for where, text in subject.arch_lists}
     return {where: code for where, code in code_by_variable.items() if code}
 
 
@@ -68,9 +68,9 @@ def torch_list(code: Iterable[str]) -> str:
     return ";".join(f"{name}+PTX" if "compute" in found else name for name, found in kinds.items())
 
 
-def _promise(case: Case) -> DevicePromise | None:
-    if not (case.compiler and case.cuda):
+def _promise(subject: RuleSubject) -> DevicePromise | None:
+    if not (subject.compiler and subject.cuda):
         return None
     # A rule refuses lists that differ.
-    code = next(iter(listed_code(case).values()), ())
-    return DevicePromise(case.cuda, () if OPEN.intersection(code) else code)
+    code = next(iter(listed_code(subject).values()), ())
+    return DevicePromise(subject.cuda, () if OPEN.intersection(code) else code)

@@ -6,9 +6,10 @@ import csv
 import fnmatch
 from dataclasses import dataclass
 
-from bakery.core.names import TARGET_KINDS, CacheBackend
+from bakery.core.names import CacheBackend
+from bakery.core.target_kinds import TARGET_KINDS
+from bakery.plan.delivery import Cache, Override
 from bakery.plan.model import Plan
-from bakery.plan.options import Cache, Override
 from bakery.toolchains.disk_space import cached
 from bakery.toolchains.facts import cache_service
 

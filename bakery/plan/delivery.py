@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bakery.core.names import CacheBackend, Phase, secret_variable
+from bakery.core.names import CacheBackend, secret_variable
+from bakery.core.target_kinds import Phase
 from bakery.plan.values import Value
 
 

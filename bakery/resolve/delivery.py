@@ -10,10 +10,11 @@ from bakery import __version__
 from bakery.core import names
 from bakery.core.durations import seconds_of
 from bakery.core.errors import PlanError
-from bakery.core.names import BASE_REGISTRY, BASE_SECRETS, CacheBackend, Phase, size_mb
+from bakery.core.names import BASE_REGISTRY, BASE_SECRETS, CacheBackend, size_mb
+from bakery.core.target_kinds import Phase
 from bakery.plan.cells import Cell
+from bakery.plan.delivery import Cache, Ci, Cibuildwheel, Naming, Secret, Variable
 from bakery.plan.model import leaves
-from bakery.plan.options import Cache, Ci, Cibuildwheel, Naming, Secret, Variable
 from bakery.plan.values import Value, literal, substitute
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
@@ -21,7 +22,7 @@ from bakery.resolve.naming import tested_framework
 from bakery.resolve.references import parse, parse_all, parse_table
 from bakery.resolve.rust import DIST_SERVER
 from bakery.resolve.settings import Settings, cache_backends
-from bakery.resolve.stage_inputs import Parts, folder
+from bakery.resolve.stage_inputs import StageInputs, folder
 from bakery.toolchains.facts import runners
 from bakery.toolchains.trusted_images import is_trusted
 
@@ -98,21 +99,21 @@ def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *,
     )
 
 
-def cibuildwheel(parts: Parts) -> Cibuildwheel:
+def cibuildwheel(inputs: StageInputs) -> Cibuildwheel:
     """Return the settings of a recipe for cibuildwheel."""
-    recipe, framework = parts.recipe, parts.settings.framework
+    recipe, framework = inputs.recipe, inputs.settings.framework
     source, builder, test = recipe.source, recipe.builder, recipe.test
     commands = {"linux": None, "macos": recipe.macos.test_command, "windows": recipe.windows.test_command}
     return Cibuildwheel(
         frontend=recipe.wheel.frontend.value,
-        package=folder(parts) if source.path else "",
+        package=folder(inputs) if source.path else "",
         sdist=source.sdist or "",
         git=(source.git, source.ref or "") if source.git else None,
         system_packages=builder.system_packages,
         requirements=parse_all((*(framework.build if framework else ()), *builder.requirements)),
         environment={system: _environment(recipe, system) for system in names.SYSTEMS},
         before_all={"linux": "", "macos": recipe.macos.before_all, "windows": recipe.windows.before_all},
-        test_requirements=parse_all((*tested_framework(parts.settings), *test.requirements)),
+        test_requirements=parse_all((*tested_framework(inputs.settings), *test.requirements)),
         test_command={system: parse(text) if (text := own or test.command) else () for system, own in commands.items()},
         test_gpu=_gpu(test),
         load=test.load_shared_objects,
