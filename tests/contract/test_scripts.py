@@ -1098,10 +1098,10 @@ def test_a_library_of_cuda_that_only_the_test_would_find(
     installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], when: str
 ) -> None:
     site = installed / "site"
-    library, module = site / "nvidia/lib/libcurand.so.10", site / "demo/_a.abi3.so"
+    library, module = site / "nvidia/lib/libcurand.so.9999", site / "demo/_a.abi3.so"
     (site / "demo_pkg-1.0.dist-info/RECORD").write_text("demo/_a.abi3.so,,\ndemo/later.py,,\n")
     link = ["gcc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o"]
-    subprocess.run([*link, library, "-Wl,-soname,libcurand.so.10"], check=True)
+    subprocess.run([*link, library, "-Wl,-soname,libcurand.so.9999"], check=True)
     subprocess.run([*link, module, "-Wl,--no-as-needed", "-x", "none", library], check=True)
     code = f"import ctypes\nctypes.CDLL({str(library)!r}, mode=ctypes.RTLD_GLOBAL)\n"
     (site / "demo/__init__.py").write_text(code if when == "first" else "")
@@ -1113,7 +1113,7 @@ def test_a_library_of_cuda_that_only_the_test_would_find(
         return
     with pytest.raises(SystemExit) as caught:
         smoke_main(str(installed), "--load", "--import", "demo")
-    text = f"FAILED {module}: libcurand.so.10: cannot open shared object file: No such file or directory"
+    text = f"FAILED {module}: libcurand.so.9999: cannot open shared object file: No such file or directory"
     assert failure(caught) == text
 
 

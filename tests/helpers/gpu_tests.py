@@ -11,10 +11,12 @@ import plans
 from bakery.plan.model import Plan
 
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+# Debian has not every Python, and the wheel must be for the one that runs the tests.
+BASE = "" if VERSION in {"3.11", "3.13", "3.14"} else 'builder.base = "manylinux_2_28"\n'
 COMMAND = "test -f tests/one && python -c 'import demo' && test -z \"$PASSWORD\""
 RECIPE = f"""\
 name = "demo"
-[matrix]
+{BASE}[matrix]
 python = ["{VERSION}"]
 [test]
 gpu = true

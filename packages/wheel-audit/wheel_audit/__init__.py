@@ -33,7 +33,7 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("WheelReport", "audit"), "auditor"),
-    **dict.fromkeys(("Difference", "differences"), "difference"),
+    **dict.fromkeys(("Difference", "differences"), "byte_difference"),
     **dict.fromkeys(("Finding", "Severity"), "finding"),
     "ExpectedWheel": "expected_wheel",
     "LimitExceeded": "worker",
