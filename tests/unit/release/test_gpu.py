@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,7 @@ def test_wheels_of_other_recipes(tmp_path: Path) -> None:
         prepare([(tmp_path, plan)], [write_wheel(tmp_path, TAG)], tmp_path / "tests-folder")
 
 
+@pytest.mark.skipif(find_library("cuda") is not None, reason="this machine has a driver of NVIDIA")
 def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
     plan, wheel = planned(tmp_path), write_wheel(tmp_path, TAG)
     folder = tmp_path / "prepared"
