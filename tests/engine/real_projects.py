@@ -43,7 +43,7 @@ from bakery.toolchains.programs.packages import sdist
 from bakery.toolchains.programs.packages.unpack import unpack
 
 LIST = Path(__file__).with_suffix(".toml")
-PYTHONS = ("3.11", "3.13", "3.14")
+PYTHONS = ("3.11", "3.13", "3.14", "3.9")
 """The first of them that the recipe has is measured."""
 
 GIT_SOURCES = "BAKERY_GIT_SOURCES"
@@ -428,8 +428,8 @@ def measure_all(results: Path, names: list[str], *, tests: bool) -> None:
         with tempfile.TemporaryDirectory(prefix="bakery-real-") as scratch:
             result = measure(project, environment, Path(scratch), tests=tests)
         known[project.key] = {key: value for key, value in asdict(result).items() if value not in ("", None)}
-        machine = f"{os.cpu_count()} cores, {platform.machine()}"
-        told = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "projects": known}
+        known[project.key]["on"] = datetime.now(UTC).date().isoformat()
+        told = {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "projects": known}
         results.write_text(json.dumps(told, indent=1) + "\n")
         print(json.dumps(known[project.key]), flush=True)
 

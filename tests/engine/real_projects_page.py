@@ -38,15 +38,16 @@ def tables(told: Mapping[str, Any]) -> str:
     packages = [known[name] for name in sorted(known) if "/" in name]
     missing = ", ".join(name for name in projects() if name not in known)
     lines = [
-        f"Measured on {told['date']}: {told['machine']}. {_sum(listed)}",
+        f"Measured {_days(listed)}: {told['machine']}. {_sum(listed)}",
         "",
         *_table(listed, _of_index(listed)),
         *(["", f"In the list, and not measured: {missing}."] if missing else []),
         "",
         "## Test packages of build backends",
         "",
-        "The test packages of scikit-build-core and meson-python, each as a git checkout with the tag `v0.0.1`.",
-        _sum(packages),
+        "The test packages of scikit-build-core, meson-python, maturin and setuptools-rust, each as a git checkout with the tag",
+        f"`v0.0.1`, measured {_days(packages)}. {_sum(packages)}",
+        "Where both need crates, no server of crates could be reached.",
         "",
         *_table(packages, _of_backend(packages)),
         "",
@@ -93,6 +94,12 @@ def cuda_page_with(page: str) -> str:
     rows.insert(1, ("---",) * len(rows[0]))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"{before}{BEGIN}\n{right} of {len(found)} recipes are right as written. For the others, `init` says what is missing.\n\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def _days(items: list[Item]) -> str:
+    """Return when projects were measured."""
+    days = sorted({item["on"] for item in items})
+    return f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
 
 
 def _sum(items: list[Item]) -> str:
