@@ -71,7 +71,7 @@ def adopt(
     if check and not files:
         raise UsageError(f"no wheels in {check}", hint="build some with `wheel-bakery wheel`")
     os.chdir(folder)
-    if not find_table(Path.cwd(), Path.cwd()):
+    if not recipe and not find_table(Path.cwd(), Path.cwd()):
         # The only output in JSON is the comparison.
         with redirect_stdout(err.file) if json else nullcontext():
             init(Path(), pyproject=False, base=None, yes=True, print_=False)
