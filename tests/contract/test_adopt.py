@@ -193,7 +193,12 @@ def test_without_a_recipe_init_writes_it_first(tmp_path: Path) -> None:
     extend(tmp_path / "site", [NewWheel(wheel, NOW)], NOW)
     with served(tmp_path / "site", Plain) as (url, _):
         done = run(tmp_path, f"{url}/simple/", "--json")
+        # A recipe that is named is taken where there is no project, too; nothing is written.
+        (tmp_path / "elsewhere").mkdir()
+        named = run(tmp_path / "elsewhere", f"{url}/simple/", "--json", "-r", str(tmp_path / "bakery.toml"))
     assert done.returncode == 13, done.stderr
     assert (tmp_path / "bakery.toml").is_file()
     told = json.loads(done.stdout)
+    assert json.loads(named.stdout) == told, named.stderr
+    assert not [*(tmp_path / "elsewhere").iterdir()]
     assert any("is for the stable ABI (cp39-abi3)" in line for line in told["differences"]), told
