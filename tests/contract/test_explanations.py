@@ -19,12 +19,15 @@ _SCRIPTS = sysconfig.get_path("scripts")
 
 
 def examples(page: str) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return the page, each script on it, and the outputs between that script and the next one."""
+    """Return the page, each script on it, and the outputs between that script and the next one.
+
+    An output with its own command above it is of a project that is not here.
+    """
     scripts: list[tuple[str, str, tuple[str, ...]]] = []
     for kind, text in _BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
         if kind == "sh":
             scripts.append((page, text, ()))
-        else:
+        elif not text.startswith("$ "):
             _, script, outputs = scripts.pop()
             scripts.append((page, script, (*outputs, *text.splitlines())))
     return scripts
