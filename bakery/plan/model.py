@@ -4,7 +4,7 @@ It has no unset values, everything is sorted or in the order of the recipe, and 
 build and the audit read no recipe.
 
 Values that all targets share are in `Plan.args`, those of a cell in `Cell.args`, and those of a kind of targets in
-`core.names.TARGET_KINDS`. A test compares ``docker buildx bake --print`` of the emitted file with
+`core.target_kinds.TARGET_KINDS`. A test compares ``docker buildx bake --print`` of the emitted file with
 ``emit.bakefile.bake_json``.
 """
 
