@@ -47,7 +47,11 @@ def tables(told: Mapping[str, Any]) -> str:
         "",
         "The test packages of scikit-build-core, meson-python, maturin and setuptools-rust, each as a git checkout with the tag",
         f"`v0.0.1`, measured {_days(packages)}. {_sum(packages)}",
-        "Where both need crates, no server of crates could be reached.",
+        *(
+            ["Where both need crates, no server of crates could be reached."]
+            if any(map(_lacks_crates, packages))
+            else []
+        ),
         "",
         *_table(packages, _of_backend(packages)),
         "",
@@ -94,6 +98,11 @@ def cuda_page_with(page: str) -> str:
     rows.insert(1, ("---",) * len(rows[0]))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"{before}{BEGIN}\n{right} of {len(found)} recipes are right as written. For the others, `init` says what is missing.\n\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def _lacks_crates(item: Item) -> bool:
+    """Whether cargo could not fetch what the project requires."""
+    return "failed to get `" in item.get("pip_refused", "")
 
 
 def _days(items: list[Item]) -> str:
