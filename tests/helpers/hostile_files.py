@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zipfile
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 from elfs import shared_object
@@ -130,6 +131,12 @@ def with_metadata(text: str) -> Callable[[Path], Path]:
     return lambda folder: write_wheel(folder, metadata=METADATA + text)
 
 
+def spelled(name: str, count: int) -> str:
+    """Headers that are not ASCII; each name has other capital letters."""
+    spellings = ["".join(pair) for pair in product(*((letter.lower(), letter.upper()) for letter in name))]
+    return "".join(f"{spellings[number % 400]}: \xa0\n" for number in range(count))
+
+
 def with_files(make: Callable[[], dict[str, bytes]]) -> Callable[[Path], Path]:
     return lambda folder: write_wheel(folder, files=make())
 
@@ -163,6 +170,8 @@ WHEELS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "METADATA of 36 MB": ("audit-limit", with_metadata("Classifier: x\n" * 2_600_000)),
     "METADATA with 50,000 fields": ("audit-limit", with_metadata("".join(f"X{n}: y\n" for n in range(50_000)))),
     "METADATA of encoded words": ("audit-limit", with_metadata("Summary: \xff" + "=?a?q?" * 10_000 + "\n")),
+    "METADATA with one field 9,000 times": ("metadata-field", with_metadata("Name: \xa0\n" * 9000)),
+    "METADATA with one field in 400 spellings": ("audit-limit", with_metadata(spelled("Requires-Dist", 9000))),
     "description of empty lines": ("audit-limit", with_metadata("\n" + "\n" * 3_000_000)),
     "RECORD of 60 MB": (
         "audit-limit",

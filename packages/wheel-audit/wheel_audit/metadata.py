@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
@@ -30,12 +31,18 @@ _MOST_LINES = 10_000
 _MOST_FIELDS = 500
 """Limit of different fields: the standard has some 35. For each of them, ``packaging`` reads all lines."""
 
+_MOST_SPELLINGS = 10
+"""Limit of the ways to write a name with small and capital letters: for each, ``packaging`` decodes all its values."""
+
 _MOST_WORDS = 1000
 """Limit of encoded words (``=?utf-8?…``): for each, Python's parser may search the rest of the line."""
 
 _PROJECT = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_TYPE = 1000
 """Limit of Description-Content-Type: the time of Python's parser grows with the square of the number of quotes."""
+
+_Fields = Mapping[str, tuple[str, ...]]
+"""Name in lower case → values."""
 
 _NUMBERS = re.compile(r"[0-9]+")
 _MOST_DIGITS = 1000
@@ -97,8 +104,11 @@ def check_work(text: bytes, budget: Budget) -> None:
         raise OverLimit(f"the fields of METADATA have {len(lines):,} lines, more than {_MOST_LINES:,}")
     if max(map(len, lines), default=0) > _LONGEST_LINE:
         raise OverLimit(f"a line of METADATA has more than {_LONGEST_LINE:,} bytes")
-    if len({line.partition(b":")[0] for line in lines if not line.startswith((b" ", b"\t"))}) > _MOST_FIELDS:
+    names = {line.partition(b":")[0] for line in lines if not line.startswith((b" ", b"\t"))}
+    if len(names) > _MOST_FIELDS:
         raise OverLimit(f"METADATA has more than {_MOST_FIELDS} different fields")
+    if max(Counter(name.lower() for name in names).values(), default=0) > _MOST_SPELLINGS:
+        raise OverLimit(f"METADATA has a field whose name is spelled in more than {_MOST_SPELLINGS} ways")
     if head.count(b"=?") > _MOST_WORDS:
         raise OverLimit(f"METADATA has more than {_MOST_WORDS:,} encoded words")
 
@@ -145,40 +155,41 @@ def read_metadata(paths: tuple[str, ...], texts: Mapping[str, bytes]) -> Metadat
     if len(folders) != 1:
         return Metadata(folders=tuple(folders))
     paths_of_files = [f"{folders[0]}/{name}" for name in ("METADATA", "WHEEL", "RECORD")]
-    about, wheel = (BytesHeaderParser().parsebytes(texts.get(path, b"")) for path in paths_of_files[:2])
+    message, tagged = (BytesHeaderParser().parsebytes(texts.get(path, b"")) for path in paths_of_files[:2])
+    about, wheel = _fields(message), _fields(tagged)
     record, defect = _read_record(texts.get(paths_of_files[2], b""))
     return Metadata(
         folders=tuple(folders),
         missing=tuple(path for path in paths_of_files if path not in texts),
-        name=_one(about, "Name"),
-        version=_one(about, "Version"),
-        metadata_version=_one(about, "Metadata-Version"),
-        requires_python=_one(about, "Requires-Python"),
-        requires_dist=_all(about, "Requires-Dist"),
-        restructured=_restructured(about),
+        name=_one(about, "name"),
+        version=_one(about, "version"),
+        metadata_version=_one(about, "metadata-version"),
+        requires_python=_one(about, "requires-python"),
+        requires_dist=about.get("requires-dist", ()),
+        restructured=_restructured(about, str(message.get_payload())),
         defects=(*_defects(about, texts.get(paths_of_files[0], b"")), *_long_numbers(about)),
-        wheel_version=_one(wheel, "Wheel-Version"),
-        tags=_all(wheel, "Tag"),
-        build=_one(wheel, "Build"),
-        root_is_purelib=_one(wheel, "Root-Is-Purelib").lower(),
+        wheel_version=_one(wheel, "wheel-version"),
+        tags=wheel.get("tag", ()),
+        build=_one(wheel, "build"),
+        root_is_purelib=_one(wheel, "root-is-purelib").lower(),
         record=record,
         record_defect=defect,
-        fields={name.lower(): _all(about, name) for name in about},
+        fields=about,
         entry_points=texts.get(f"{folders[0]}/entry_points.txt"),
     )
 
 
-def _restructured(about: Message) -> str:
-    kind = _one(about, "Description-Content-Type").partition(";")[0].strip().lower()
+def _restructured(about: _Fields, body: str) -> str:
+    kind = _one(about, "description-content-type").partition(";")[0].strip().lower()
     if kind in ("text/markdown", "text/plain"):
         return ""
-    text = _one(about, "Description") if "Description" in about else str(about.get_payload())
+    text = _one(about, "description") if "description" in about else body
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip()
 
 
-def _defects(about: Message, content: bytes) -> tuple[str, ...]:
+def _defects(about: _Fields, content: bytes) -> tuple[str, ...]:
     """Return the errors in METADATA that ``packaging`` reports, which PyPI uses, too."""
-    if any(len(kind) > _LONGEST_TYPE for kind in _all(about, "Description-Content-Type")):
+    if any(len(kind) > _LONGEST_TYPE for kind in about.get("description-content-type", ())):
         return (f"Description-Content-Type has more than {_LONGEST_TYPE:,} characters",)
     try:
         Checked.from_email(content)
@@ -193,12 +204,12 @@ def _defects(about: Message, content: bytes) -> tuple[str, ...]:
     return ()
 
 
-def _long_numbers(about: Message) -> tuple[str, ...]:
+def _long_numbers(about: _Fields) -> tuple[str, ...]:
     """Return the fields with numbers that no installer reads, and that ``packaging`` does not check."""
     return tuple(
         f"{name} has a number with more than {_MOST_DIGITS:,} digits: {value[:60]}…"
         for name in ("Version", "Requires-Python", "Requires-Dist")
-        for value in _all(about, name)
+        for value in about.get(name.lower(), ())
         if max(map(len, _NUMBERS.findall(value)), default=0) > _MOST_DIGITS
     )
 
@@ -220,9 +231,13 @@ def _read_record(content: bytes) -> tuple[tuple[RecordRow, ...], str]:
     return tuple(rows), ""
 
 
-def _all(message: Message, header: str) -> tuple[str, ...]:
-    return tuple(str(value).strip() for value in message.get_all(header, []))
+def _fields(message: Message) -> _Fields:
+    """Return lower-case name → values, in one walk: a header that is not ASCII is decoded whenever it is asked for."""
+    fields: dict[str, list[str]] = {}
+    for name, value in message.items():
+        fields.setdefault(name.lower(), []).append(str(value).strip())
+    return {name: tuple(values) for name, values in fields.items()}
 
 
-def _one(message: Message, header: str) -> str:
-    return next(iter(_all(message, header)), "")
+def _one(fields: _Fields, name: str) -> str:
+    return next(iter(fields.get(name, ())), "")
