@@ -66,7 +66,9 @@ KILL_DELAY_S = 20.0
 TICK_S = 0.1
 """The longest time of `Children.turn` if nothing happens, in seconds."""
 
-MAX_QUEUED_LINES = 10_000
+MAX_QUEUED_LINES = 100
+"""Lines that were read and not handled. A line of buildx holds what a step printed in a tenth of a second, perhaps megabytes."""
+
 _WATCH = """
 read -r _
 kill -s TERM -- "-$1"

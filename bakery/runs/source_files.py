@@ -9,6 +9,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -37,11 +38,29 @@ def source_of(root: Path, plan: Plan, output: Path | None = None, sources: Sourc
     context, folder = root / plan.context, plan.source_context.folder
     for path in plan.context_paths():
         _refuse_link(context, path, plan)
-    results = (item for path in _inside(context, output or root / plan.output) for item in ignored_output(path, folder))
+    results = (
+        item
+        for output_folder in _output_folders(output or root / plan.output)
+        for path in _inside(context, output_folder)
+        for item in ignored_output(path, folder)
+    )
     secrets = (escaped(path) for item in plan.secrets if item.file for path in _inside(context, root / item.file))
     ignore = _with_metadata(context, folder, plan.ignore)
     patterns = [item for item in dict.fromkeys((*results, *secrets)) if item not in ignore]
     return (sources or Sources()).read(context, plan.context_paths(), (*ignore, *patterns))
+
+
+def _output_folders(output: Path) -> Iterator[Path]:
+    """Yield the output folder, and the folder that it is or will be in if nothing else is there.
+
+    An empty folder is sent, and one in which everything is ignored is not: without this, the first wheel would change
+    the source.
+    """
+    yield output
+    with suppress(OSError):
+        parent = next(path for path in output.absolute().parents if path.exists())
+        if all(item == output.absolute() for item in parent.iterdir()):
+            yield parent
 
 
 def _with_metadata(context: Path, folder: str, ignore: tuple[str, ...]) -> tuple[str, ...]:
