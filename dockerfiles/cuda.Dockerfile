@@ -256,10 +256,9 @@ RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,sourc
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     /programs/net /opt/venv/bin/python -I -S /programs/packages resolve test -- -r /requires/run.txt \
         "cuda-toolkit[cudart]==${CUDA_VERSION}" pytest
-FROM runtime AS test-requirements-built
+FROM test-system AS test-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=test-requirements,source=/sources,target=/sources \
-    --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
-    /opt/pip/bin/python -I -S /programs/packages build test
+    /opt/venv/bin/python -I -S /programs/packages build test
 FROM test-system AS test-env
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=test-requirements,source=/opt/venv,target=/opt/pip \
     --mount=from=test-requirements,source=/requirements/test.txt,target=/requirements/test.txt \

@@ -35,10 +35,9 @@ RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,sourc
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     /programs/net /opt/venv/bin/python -I -S /programs/packages resolve image -- "iree-base-compiler==${IREE_VERSION}" \
         "iree-base-runtime==${IREE_VERSION}" "cuda-toolkit[nvcc]==${CUDA_VERSION}"
-FROM runtime AS image-requirements-built
+FROM image-system AS image-requirements-built
 RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=image-requirements,source=/sources,target=/sources \
-    --mount=from=image-requirements,source=/opt/venv,target=/opt/pip \
-    /opt/pip/bin/python -I -S /programs/packages build image
+    /opt/venv/bin/python -I -S /programs/packages build image
 
 # The tools and nothing else.
 FROM image-system AS iree-cuda-image

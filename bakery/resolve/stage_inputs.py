@@ -380,5 +380,5 @@ def environment_stages(
     return (
         system,
         with_args(resolving),
-        pip_steps.build_stage(place, stage, "runtime", building, mounts=(pip,)),
+        pip_steps.build_stage(place, stage, system.name, building, by=by),
     ), with_secrets(inputs, Phase.REQUIREMENTS, install)

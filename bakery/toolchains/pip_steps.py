@@ -126,16 +126,14 @@ def allowing(direct: Sequence[str]) -> tuple[Value, ...]:
     return (literal(f"--direct={','.join(direct)}"),) if direct else ()
 
 
-def build_stage(
-    place: str, stage: str, base: str, says: str, by: Sequence[Value] = WITH_PIP, mounts: Iterable[Mount] = ()
-) -> Stage:
+def build_stage(place: str, stage: str, base: str, says: str, by: Sequence[Value]) -> Stage:
     """Return the stage that builds the packages without a wheel of ``stage``, without network and secrets.
 
     It runs code of packages, so only its wheels are used. ``base`` has the tools that builds need.
     """
     building = Command((*by, *map(literal, ("-I", "-S", PROGRAM, "build", place))))
     sources = Mount("bind", SOURCES, source=SOURCES, from_=stage)
-    run = Run((building,), (sources, *mounts), Role.PACKAGES, network=False)
+    run = Run((building,), (sources,), Role.PACKAGES, network=False)
     return Stage(f"{stage}-built", literal(base), (run,), role=Role.PACKAGES, says=says)
 
 
