@@ -250,6 +250,26 @@ def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
         assert {plan.stage_of(kind, cell) for kind in plan.kinds for cell in plan.cells} <= set(known)
 
 
+def test_a_step_that_starts_python_is_in_a_stage_whose_image_got_it() -> None:
+    plan = plan_of(
+        builder={"base": {"image": "nvidia/cuda:13.0.3-devel-ubuntu22.04"}, "toolkit": "image"},
+        variables={"CUDA_VERSION": "13.0.3"},
+        test={"requirements": ["pytest"]},
+    )
+    with_python: set[str] = set()
+    starting = []
+    for item in plan.stages:
+        commands = [repr(command) for run in runs(item) for command in run.commands]
+        base = substitute(item.base, {"CUDA_VERSION": "13.0.3"})
+        if base in with_python or any(
+            f"('complete-image',), ('{what}',)" in c for c in commands for what in ("build", "python")
+        ):
+            with_python.add(item.name)
+        if any("/bin/python" in command for command in commands):
+            starting.append(item.name)
+    assert {"base", "test-requirements-built", "test-env", "x-test"} <= set(starting) <= with_python
+
+
 def test_overrides_of_cells_fit_the_pattern_too() -> None:
     with pytest.raises(PlanError) as caught:
         plan_of(
