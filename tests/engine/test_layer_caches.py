@@ -165,8 +165,8 @@ def test_what_compilers_made_is_carried_to_an_engine_that_has_nothing(tmp_path: 
     first = bakery(folder, "wheel", environment=there)
     assert first.results()["wheel-cp311"]["compiler_cache"] == {"compilations": 1, "hits": 0}
     with tarfile.open(kept / "linux_amd64" / "ccache.tar") as packed:
-        # A result, and the manifest that leads to it.
-        assert {"M", "R"} <= {name[-1] for name in packed.getnames()}
+        # ccache's name of a result; there are no manifests (`CCACHE_NODIRECT`).
+        assert [name[-1] for name in packed.getnames() if name[-1] in "MR"] == ["R"]
     # Another source for BuildKit, and none for a compiler.
     source = folder / "src" / "core.cpp"
     source.write_text(source.read_text() + "\n// the end\n")
