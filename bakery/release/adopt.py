@@ -27,7 +27,7 @@ from wheel_audit.compare import Change, compare
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.fatbin import sorted_archs
 from wheel_audit.finding import Severity
-from wheel_audit.metadata import parse_requirement
+from wheel_audit.requirements import parse_requirement
 from wheel_audit.tags import parse_platform, parse_release
 from wheel_audit.text import listed
 from wheel_audit.wheel_names import parse_wheel_name

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NotRequired
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
@@ -74,6 +75,13 @@ class _Wheel(TypedDict):
     device: dict[str, int]
 
 
+class _Compilations(TypedDict):
+    """How many files a target compiled, and how many of them the compiler cache had."""
+
+    compilations: int
+    hits: int
+
+
 @_MORE
 class ReportedTarget(TypedDict):
     """A target of a run."""
@@ -84,6 +92,7 @@ class ReportedTarget(TypedDict):
     seconds: float
     tries: int
     wheels: list[_Wheel]
+    compiler_cache: NotRequired[_Compilations | None]
 
 
 @_MORE

@@ -180,7 +180,7 @@ def _counts(profiles: Sequence[CellProfile], report: Report) -> Document:
     cached = {(cell, step.title) for cell, step in every if not _ran(step, report["started"])}
     compiled: dict[str, tuple[int, int]] = {}
     for target in report["targets"]:
-        if found := cast("dict[str, int] | None", target.get("compiler_cache")):
+        if found := target.get("compiler_cache"):
             of = compiled.get(target["cell"], (0, 0))
             compiled[target["cell"]] = max(of, (found["compilations"], found["hits"]))
     return {

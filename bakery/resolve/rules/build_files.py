@@ -13,11 +13,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery.recipe.toml_file import table
 from bakery.resolve.rules.setup_py import GpuFlags, read_gpu_flags, read_sources, rocm_lines
+from wheel_audit.requirements import parse_requirement
 
 _MOST_FILES = 100
 _STANDARDS = {"0x": 11, "1y": 14, "1z": 17, "2a": 20, "2b": 23, "2c": 26}
@@ -158,13 +159,10 @@ def _project(found: BuildFiles, text: str) -> None:
         inner = data.get(key)
         listed = inner.get(items) if isinstance(inner, dict) else None
         for item in listed if isinstance(listed, list) else ():
-            try:
-                requirement = Requirement(str(item))
-            except InvalidRequirement:
-                continue
-            line = next((number for number, row in enumerate(lines, 1) if str(item) in row), 1)
-            pins = found.pins.setdefault(canonicalize_name(requirement.name), [])
-            pins.append((requirement, f"pyproject.toml:{line}"))
+            if requirement := parse_requirement(str(item)):
+                line = next((number for number, row in enumerate(lines, 1) if str(item) in row), 1)
+                pins = found.pins.setdefault(canonicalize_name(requirement.name), [])
+                pins.append((requirement, f"pyproject.toml:{line}"))
 
 
 def _setup_py(found: BuildFiles, text: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery.core.image_names import ImageName, parse
@@ -23,6 +23,7 @@ from bakery.resolve.rules.cache_use import CacheUse, Host, cache_use
 from bakery.resolve.rules.project import Project
 from bakery.toolchains.facts import libc_floor, manylinux_images, suites
 from bakery.toolchains.facts.rows import ManylinuxImage, Suite
+from wheel_audit.requirements import parse_requirement
 
 ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES")
 """Variables that list architectures, by their meaning to torch and CMake."""
@@ -164,12 +165,7 @@ class RuleSubject:
         return next((row for row in manylinux_images() if self.image and row.name == self.image.family), None)
 
 
-@cache
-def _requirement(word: str) -> Requirement | None:
-    try:
-        return Requirement(word)
-    except InvalidRequirement:
-        return None
+_requirement = cache(parse_requirement)
 
 
 def subjects(plan: Plan, host: Host | None = None, project: Project | None = None) -> Iterator[RuleSubject]:

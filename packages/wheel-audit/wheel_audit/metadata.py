@@ -6,15 +6,13 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesHeaderParser
 
 from packaging.metadata import Metadata as Checked
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name, canonicalize_version
-from packaging.version import Version
+from packaging.utils import canonicalize_version
 
 from wheel_audit.limits import Budget, OverLimit
 
@@ -37,7 +35,6 @@ _MOST_SPELLINGS = 10
 _MOST_WORDS = 1000
 """Limit of encoded words (``=?utf-8?…``): for each, Python's parser may search the rest of the line."""
 
-_PROJECT = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_TYPE = 1000
 """Limit of Description-Content-Type: the time of Python's parser grows with the square of the number of quotes."""
 
@@ -111,34 +108,6 @@ def check_work(text: bytes, budget: Budget) -> None:
         raise OverLimit(f"METADATA has a field whose name is spelled in more than {_MOST_SPELLINGS} ways")
     if head.count(b"=?") > _MOST_WORDS:
         raise OverLimit(f"METADATA has more than {_MOST_WORDS:,} encoded words")
-
-
-def parse_requirement(text: str) -> Requirement | None:
-    """Return a requirement, or None if it is invalid or makes the parser fail."""
-    try:
-        requirement = Requirement(text)
-        for bound in requirement.specifier:
-            if bound.operator != "===":
-                Version(bound.version.removesuffix(".*"))
-    except (ValueError, RecursionError):
-        return None
-    return requirement
-
-
-def requirements_for(requires_dist: Iterable[str], name: str, extra: str = "") -> list[Requirement]:
-    """Return the valid requirements for a project: those of an extra, or those without one."""
-    project = canonicalize_name(name)
-    # Only matching lines are parsed.
-    texts = (
-        text for text in requires_dist if (match := _PROJECT.match(text)) and canonicalize_name(match[0]) == project
-    )
-    return [item for item in map(parse_requirement, texts) if item and extra_of(item) == extra]
-
-
-def extra_of(requirement: Requirement) -> str:
-    """Return the normalised extra that a requirement is for; empty if it is for none, ``*`` if its marker says more."""
-    match = re.search(r"""\bextra\b(?: == ["']([^"']+)["'])?""", str(requirement.marker or ""))
-    return canonicalize_name(match[1]) if match and match[1] else "*" * bool(match)
 
 
 def same_version(one: str, other: str) -> bool:

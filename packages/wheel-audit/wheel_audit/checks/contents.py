@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from wheel_audit.archive import Entry
 from wheel_audit.expected_wheel import ExpectedWheel, folder_of
 from wheel_audit.finding import Finding, error, error_if, warning
-from wheel_audit.metadata import parse_requirement
 from wheel_audit.readers import ini_of
+from wheel_audit.requirements import parse_requirement
 from wheel_audit.tags import parse_release
 from wheel_audit.wheel import Wheel
 

@@ -17,7 +17,7 @@ from wheel_audit import torch_abi
 from wheel_audit.dependencies import matches
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, error, error_if, warning
-from wheel_audit.metadata import requirements_for
+from wheel_audit.requirements import requirements_for
 from wheel_audit.symbols import CxxAbi
 from wheel_audit.systems import TORCH
 from wheel_audit.text import listed

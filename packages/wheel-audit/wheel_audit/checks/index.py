@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, error, error_if
-from wheel_audit.metadata import parse_requirement
+from wheel_audit.requirements import parse_requirement
 from wheel_audit.wheel import Wheel
 
 _LONGEST_SUMMARY = 512

@@ -14,8 +14,8 @@ from wheel_audit.dependencies import matches
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, Severity, error, error_if, info, warning
 from wheel_audit.macho import MachObject
-from wheel_audit.metadata import parse_requirement
 from wheel_audit.pe import PeImage
+from wheel_audit.requirements import parse_requirement
 from wheel_audit.systems import (
     DEBUG_DLL,
     KNOWN_EXTERNAL,

@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 from wheel_audit.archive import Entry, path_defect
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, error, error_if
-from wheel_audit.metadata import RecordRow, extra_of, requirements_for, same_version
+from wheel_audit.metadata import RecordRow, same_version
+from wheel_audit.requirements import extra_of, requirements_for
 from wheel_audit.wheel import Wheel
 from wheel_audit.wheel_names import MOST_TAGS, tag_count
 
