@@ -24,7 +24,7 @@ from bakery.runs.run_folders import state_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 
-KILLS = int(os.environ.get("BAKERY_TEST_KILLS", "200"))
+KILLS = int(os.environ.get("BAKERY_TEST_KILLS", "60"))
 """Kills in all; a tenth of them are of an engine."""
 
 CELLS = ["a", "b", "c", "d"]

@@ -150,6 +150,10 @@ PRINTED = [
     ("make[1]: nasm: No such file or directory", f'{SYSTEM}["nasm"]'),
     ("error: command 'swig' failed: No such file or directory", f'{SYSTEM}["swig"]'),
     ("FileNotFoundError: [Errno 2] No such file or directory: 'cmake'", f'{PYTHON}["cmake"]'),
+    (
+        "bakery: FileNotFoundError: [Errno 2] No such file or directory: 'cmake' (/usr/lib/python3.11/subprocess.py:1901)",
+        f'{PYTHON}["cmake"]',
+    ),
     ("../meson.build:2:0: ERROR: Program 'frob' not found or not executable", "the program frob not found: add"),
     # CUDA: CMake, torch.
     ("  Couldn't find CUDA library root.", CUDA),
