@@ -11,14 +11,14 @@ from fuzz.recipes import plans_of
 from fuzz.runner import read_files, read_made
 from fuzz.targets import TARGETS
 
-COUNTS = {"wheel": 20_000, "recipe": 20_000, "lock": 5000, "provenance": 5000, "job": 5000, "mlir": 5000, "vmfb": 5000}
-COUNTS |= dict.fromkeys(("served-index", "store", "git-tree", "git-folder", "exported", "run"), 20_000)
-COUNTS |= dict.fromkeys(("setup-cfg", "setup-py", "cibuildwheel"), 20_000)
-OTHERS = 2000
+COUNTS = {"wheel": 5000, "recipe": 5000, "lock": 2000, "provenance": 2000, "job": 2000, "mlir": 2000, "vmfb": 2000}
+COUNTS |= dict.fromkeys(("served-index", "store", "git-tree", "git-folder", "exported", "run"), 5000)
+COUNTS |= dict.fromkeys(("setup-cfg", "setup-py", "cibuildwheel"), 5000)
+OTHERS = 1000
 PARTS = 4
 """Each number of inputs is read in so many parts, for as many processors."""
 
-PRINTED = 100
+PRINTED = 25
 """One recipe in so many is planned, and the plan shown to buildx."""
 
 

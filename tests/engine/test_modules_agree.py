@@ -42,7 +42,7 @@ _SETTINGS = {"deadline": None, "phases": [Phase.explicit, Phase.generate], "supp
 
 
 @pytest.mark.proof
-@settings(**_SETTINGS, max_examples=8)
+@settings(**_SETTINGS, max_examples=4)
 @given(batch=batches(each=6))
 def test_many_modules_agree_with_numpy(tmp_path: Path, batch: dict[str, Small]) -> None:
     agree(tmp_path / "batch", batch, [*TARGETS, "cpu:x86-64-v2"])
