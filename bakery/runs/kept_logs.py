@@ -73,6 +73,7 @@ class _Wheel(TypedDict):
     path: str
     size: int
     device: dict[str, int]
+    warnings: NotRequired[list[str]]
 
 
 class _Compilations(TypedDict):
@@ -113,6 +114,7 @@ class Report(TypedDict):
     """What commands read again of the ``report.json`` of a run; it has more keys (`RunReport.to_json`)."""
 
     recipe: str
+    about: NotRequired[dict[str, str]]
     seconds: float
     started: float
     targets: list[ReportedTarget]
