@@ -90,15 +90,15 @@ def mutate(project: Path, environment: Mapping[str, str], image: str, *words: st
 
 
 def test_mutations_of_a_sample(project: Path, engine_environment: Mapping[str, str]) -> None:
-    """One of each of five shapes; `test_three_thousand_mutations` is the proof."""
+    """One of each of five shapes; `test_mutations_of_all_shapes` is the proof."""
     summary = mutate(project, engine_environment, "mutated", "--count", "5", "--seed", "15")
     assert (summary["mutations"], summary["differences"]) == (5, 0)
     assert summary["hits"] > 0
     assert summary["failed builds"] < 4
 
 
-def test_three_thousand_mutations(project: Path, engine_environment: Mapping[str, str]) -> None:
-    count, seed = os.environ.get("MUTATIONS", "3000"), os.environ.get("MUTATION_SEED", "1")
+def test_mutations_of_all_shapes(project: Path, engine_environment: Mapping[str, str]) -> None:
+    count, seed = os.environ.get("MUTATIONS", "300"), os.environ.get("MUTATION_SEED", "1")
     summary = mutate(project, engine_environment, "mutated", "--count", count, "--seed", seed)
     assert (summary["mutations"], summary["differences"]) == (int(count), 0)
     assert summary["hits"] > int(count) // 4
@@ -107,7 +107,7 @@ def test_three_thousand_mutations(project: Path, engine_environment: Mapping[str
 def test_mutations_of_cuda(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
     """The twelfth shape, which needs nvcc."""
     project = with_backends(tmp_path, RECIPE.replace('"mutated"', '"mutated-cuda"') + CUDA)
-    count, seed = os.environ.get("CUDA_MUTATIONS", "200"), os.environ.get("MUTATION_SEED", "1")
+    count, seed = os.environ.get("CUDA_MUTATIONS", "30"), os.environ.get("MUTATION_SEED", "1")
     words = ("--shape", "setuptools-cuda", "--count", count, "--seed", seed)
     summary = mutate(project, engine_environment, "mutated-cuda", *words)
     assert (summary["mutations"], summary["differences"]) == (int(count), 0)
