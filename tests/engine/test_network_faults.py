@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import socket
 import threading
 import time
@@ -123,7 +124,8 @@ def environment(served: str) -> dict[str, str]:
     [
         ("refuse", "onnection refused"),
         pytest.param("hang", "imed out", marks=pytest.mark.proof),
-        pytest.param("truncate", "not enough bytes were received", marks=pytest.mark.proof),
+        # Debian's pip takes what it got for the file, as pip did before release 25.
+        pytest.param("truncate", "not enough bytes were received|DO NOT MATCH THE HASHES", marks=pytest.mark.proof),
         ("lie", "DO NOT MATCH THE HASHES"),
     ],
     indirect=["served"],
@@ -131,7 +133,7 @@ def environment(served: str) -> dict[str, str]:
 def test_a_false_index_ends_in_one_error(tmp_path: Path, served: str, said: str) -> None:
     folder = project(tmp_path / "project é x")
     done = bakery(folder, "wheel", "--retries", "0", code=7, environment=environment(served), timeout_s=300)
-    assert said in done.log("wheel-cp311"), done.log("wheel-cp311")[-3000:]
+    assert re.search(said, done.log("wheel-cp311")), done.log("wheel-cp311")[-3000:]
     assert not list(folder.glob("dist/*.whl"))
     assert not list(runs_of(folder).glob("*/stage"))
 
