@@ -262,7 +262,7 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
     if libraries := [*([f"cuda-toolkit[{extras}]{release}"] if extras else ()), *separate]:
         path = "wheel.requires" if is_required else "test.requirements"
         draft.set(path, libraries, "the libraries that are not bundled")
-    if not is_required:
+    if device.framework or not (is_required or (is_stated and not project.cmake.rpath)):
         return
     settings = project.cibuildwheel.values if project.cibuildwheel else {}
     stated, _ = settings.get("builder.environment", ({}, ""))
@@ -270,7 +270,8 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
     # From a module in the folder of its package. A package of its own, such as nvidia-nccl-cu13, has a folder of its own.
     folders = ["cu13/lib", *(f"{package.split('-')[1]}/lib" for package in separate)]
     rpaths = [f"$ORIGIN/../nvidia/{name}" for name in folders]
-    reason = "the loader finds the libraries of wheel.requires"
+    source = "wheel.requires" if is_required else "the project's dependencies"
+    reason = f"the loader finds the libraries of {source}"
     if major > 12 and project.metadata.backend.text == "setuptools" and not project.cmake.file and not has_flags:
         # setuptools gives the flags to the linker as they are; of CMake's, a shell would replace $ORIGIN.
         flags = " ".join(f"-Wl,-rpath,{path}" for path in rpaths)
@@ -284,7 +285,7 @@ def _libraries(draft: Draft, project: Project, device: Device) -> None:
     where = " and ".join(rpaths) if major > 12 else "$ORIGIN/../nvidia/NAME/lib"
     other = f" ({project.cmake.rpath} may set another)" if project.cmake.rpath else ""
     draft.notes.append(
-        f"wheel.requires brings the libraries of {', '.join(components)}, and the loader does not search there: the package "
+        f"the libraries of CUDA come with {source}, and the loader does not search there: the package "
         f"must load them before its own modules, or link with the rpath {where}{other}"
     )
 

@@ -354,6 +354,20 @@ def test_a_build_with_cmake_gets_an_rpath_to_the_libraries(tmp_path: Path, own: 
     assert any("CMakeLists.txt may set another" in note for note in found.draft.notes) == bool(own)
 
 
+@pytest.mark.parametrize("own", ["", 'set(CMAKE_INSTALL_RPATH "$ORIGIN/../nvidia/cu13/lib")\n'])
+def test_a_project_that_requires_nvidias_wheels_itself_gets_an_rpath_unless_it_has_one(
+    tmp_path: Path, own: str
+) -> None:
+    pyproject = (
+        '[project]\nname = "demo"\ndependencies = ["nvidia-cuda-runtime==13.*"]\n'
+        '[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n'
+    )
+    cmake = f"{own}set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)\nproject(demo LANGUAGES CXX CUDA)\n"
+    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake})
+    assert ("CMAKE_INSTALL_RPATH" in found.text) == (not own)
+    assert not any("rpath" in note for note in found.draft.notes)
+
+
 def test_headers_of_cuda_in_a_cpp_extension_of_torch(tmp_path: Path) -> None:
     source = "#include <cuda_runtime_api.h>\n#include <cublas_v2.h>\n#include <cudnn.h>\n"
     text = setup_py("", 'CppExtension("demo._c", ["csrc/b.cpp"])')["setup.py"].replace(", CUDAExtension", "")

@@ -269,3 +269,7 @@ def test_a_missing_module_of_the_wheel_is_no_requirement(tmp_path: Path) -> None
     stated = recipe(tmp_path, '[test]\nimports = ["other.part"]\n')
     for name in ("kernels", "other._core"):
         assert hint([f"ModuleNotFoundError: No module named '{name}'"], "[kernels-test 1/2] RUN x", stated) == ""
+
+
+def test_advice_is_one_line() -> None:
+    assert not [message.advice for message in messages() if "\n" in message.advice]
