@@ -67,7 +67,7 @@ TICK_S = 0.1
 """The longest time of `Children.turn` if nothing happens, in seconds."""
 
 MAX_QUEUED_LINES = 100
-"""Lines that were read and not handled. A line of buildx holds what a step printed in a tenth of a second, perhaps megabytes."""
+"""Lines that were read and not handled yet. One line of buildx holds all that a step printed meanwhile: 10,000 took 500 MB."""
 
 _WATCH = """
 read -r _
