@@ -28,7 +28,7 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
     rust = metadata.pyproject.fact("tool", "maturin", "module-name") or library
     extensions = (*metadata.setup.names, *((rust,) if rust else ()), *native)
     built = _tops(extensions)
-    only = re.compile(r"(?:src/|python/|lib/)?([A-Za-z_][A-Za-z0-9_]*)/__init__\.py")
+    only = re.compile(r"(?:src/|python/|lib/)?(?!(?:src|python|lib)/)([A-Za-z_][A-Za-z0-9_]*)/__init__\.py")
     packages = [Fact(match[1], Place(path)) for path in tree.own if (match := only.fullmatch(path))]
     folders = _folders(metadata)
     module = (
@@ -43,7 +43,8 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
         or _single({fact.text: fact for fact in _below(tree, folders, "")})
         or (Fact(dotted.replace("/", "."), Place("")) if dotted else None)
     )
-    if module and _is_namespace(tree, folders, module.text):
+    is_extension = module is not None and any(fact.text == module.text for fact in extensions)
+    if module and not is_extension and _is_namespace(tree, folders, module.text):
         # Its import passes without any of its packages.
         inside = f"{module.text}."
         below = (*_below(tree, folders, inside), *extensions)

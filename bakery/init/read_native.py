@@ -69,6 +69,9 @@ _CMAKE_CALL = re.compile(
     re.IGNORECASE,
 )
 
+_CUDA_OPTION = re.compile(r"(?!(?:.*_)?(?:TEST|EXAMPLE|BENCHMARK)S?_)\w+_CUDA")
+"""An option that compiles for CUDA what is in the wheel."""
+
 _FETCHES = ("fetchcontent_declare", "cpmaddpackage", "externalproject_add")
 
 
@@ -120,7 +123,7 @@ class _Off:
         is_on = words[1:2] == ["ON"]
         if command == "option" and words and words[-1] == "OFF" and words[0] not in self._settings:
             # What is behind an option for CUDA shows what the project can do.
-            self._options |= set() if words[0].endswith("_CUDA") else {words[0]}
+            self._options |= set() if _CUDA_OPTION.fullmatch(words[0]) else {words[0]}
         elif command == "set" and is_on:
             self._options.discard(words[0])
         elif command == "if":
@@ -148,7 +151,7 @@ def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> No
         if version and place.file == build.file and build.minimum is None:
             build.minimum = Fact(version[1], place)
     elif command == "option":
-        if words and words[0].endswith("_CUDA") and words[-1].upper() == "OFF":
+        if words and _CUDA_OPTION.fullmatch(words[0]) and words[-1].upper() == "OFF":
             build.cuda_option = build.cuda_option or Fact(words[0], place)
     elif command in ("project", "enable_language"):
         known = [word for word in words[command == "project" :] if word in ("C", "CXX", "CUDA", "Fortran")]

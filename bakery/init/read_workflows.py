@@ -25,7 +25,8 @@ _MOST_CELLS = 1024
 
 _ALIAS = re.compile(r"[-:\[,{][ \t]*\*\w")
 _MOST_ALIASES = 20
-_BUILDS = re.compile(r"bdist_wheel|pip3? wheel|-m build\b|uv build|cibuildwheel|auditwheel|\bmaturin\b|\.whl\b")
+_COMMANDS = r"bdist_wheel|pip3? wheel|(?:-m|uv) build\b(?! --sdist)|cibuildwheel|\bmaturin\b"
+_BUILDS = re.compile(rf"{_COMMANDS}|auditwheel|\.whl\b")
 _AXES = {
     **dict.fromkeys(("python", "py", "pyver", "pythonversion", "pyversion"), "python"),
     **dict.fromkeys(("torch", "torchversion", "pytorch", "pytorchversion"), "torch"),
@@ -48,7 +49,7 @@ class Workflow:
 
     Attributes:
         axes: ``python``, ``cuda`` or ``torch`` → values and place.
-        platforms: those of the cells, if there are others than linux/amd64.
+        platforms: those of all jobs that build wheels, if there are others than linux/amd64.
         rest: what is not carried over, with the reason.
     """
 
@@ -73,6 +74,7 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
     """
     names = sorted(name for name in tree.files if name.startswith(FOLDER) and name.endswith((".yml", ".yaml")))
     found: list[tuple[list[_Cell], Place]] = []
+    building: list[_Cell] = []
     result = Workflow()
     left = _MOST
     for name in names[:MOST_FILES]:
@@ -86,8 +88,11 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
                 raise _Unread(f"with those before it larger than {_MOST >> 10} KiB, so it was not read")
             left -= len(text)
             for job, line, lines in _jobs(text):
-                if _builds_wheels(tree, job, lines):
-                    found.append((_cells_for_linux(job), Place(name, line)))
+                cells = _cells_for_linux(job)
+                if "strategy" in job and _builds_wheels(tree, job, lines):
+                    found.append((cells, Place(name, line)))
+                # Other jobs test and publish what these build, or call a workflow that is read itself.
+                building += cells if "runs-on" in job and re.search(_COMMANDS, lines) else []
         except _Unread as error:
             result.rest.append(Rest(name, str(error)))
     if len(names) > MOST_FILES:
@@ -96,7 +101,7 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
     if refused and cells:
         result.rest.append(Rest(f"the matrix in {place}", refused))
     elif cells:
-        _carry(cells, place, result)
+        _carry(cells, [*cells, *building], place, result)
     return result if cells or result.rest else None
 
 
@@ -105,7 +110,7 @@ class _Unread(Exception):
 
 
 def _jobs(text: str) -> Iterator[tuple[dict[str, Any], int, str]]:
-    """Yield the jobs of a workflow that have a matrix, with the line of the matrix and the text of the job.
+    """Yield the jobs of a workflow, with the line of the matrix, if it has one, and the text of the job.
 
     Raises:
         _Unread: it cannot be read.
@@ -131,11 +136,13 @@ def _jobs(text: str) -> Iterator[tuple[dict[str, Any], int, str]]:
     lines = text.splitlines()
     starts = [*sorted(jobs.lc.key(name)[0] for name in jobs), len(lines)]
     for name, job in jobs.items():
+        start = jobs.lc.key(name)[0]
+        text_of_job = "\n".join(lines[start : next(line for line in starts if line > start)])
         strategy = job.get("strategy") if isinstance(job, dict) else None
         if isinstance(strategy, CommentedMap) and isinstance(strategy.get("matrix"), dict):
-            start = jobs.lc.key(name)[0]
-            end = next(line for line in starts if line > start)
-            yield job, strategy.lc.key("matrix")[0] + 1, "\n".join(lines[start:end])
+            yield job, strategy.lc.key("matrix")[0] + 1, text_of_job
+        elif isinstance(job, dict) and "strategy" not in job:
+            yield job, start + 1, text_of_job
 
 
 def _builds_wheels(tree: Tree, job: Mapping[str, Any], lines: str) -> bool:
@@ -186,7 +193,7 @@ def _cells_for_linux(job: Mapping[str, Any]) -> list[_Cell]:
     runs_on = str(job.get("runs-on", ""))
     machines = set(re.findall(r"matrix\.(?:\w+\.)?([\w-]+)", runs_on))
     found = []
-    for cell in _expanded(job["strategy"]["matrix"]):
+    for cell in _expanded(job["strategy"]["matrix"]) if "strategy" in job else [{}]:
         axes: dict[str, str] = {}
         machine = "" if "${{" in runs_on else runs_on
         for key, value in _flat(cell):
@@ -235,14 +242,19 @@ def _value(axis: str, value: object) -> str:
     return known if facts.minor(known) == minor else f"{minor}.0"
 
 
-def _carry(cells: list[_Cell], place: Place, result: Workflow) -> None:
-    """Take the Pythons and platforms, and of torch and CUDA the newest that the package index has together."""
+def _carry(cells: list[_Cell], every: list[_Cell], place: Place, result: Workflow) -> None:
+    """Take the Pythons and platforms, and of torch and CUDA the newest that the package index has together.
+
+    Args:
+        cells: those of the largest matrix; ``every``: also those of other jobs, as platforms may have a job each.
+    """
     # Where there are cells for CUDA, those for CPUs are other wheels.
     cells = [cell for cell in cells if "cuda" in cell.axes] or cells
+    every = [cell for cell in every if "cuda" in cell.axes or not any("cuda" in other.axes for other in cells)]
     for axis in ("python", "torch", "cuda"):
         if values := tuple(dict.fromkeys(cell.axes[axis] for cell in cells if axis in cell.axes)):
             result.axes[axis] = values, place
-    platforms = tuple(sorted({cell.platform for cell in cells}))
+    platforms = tuple(sorted({cell.platform for cell in every}))
     if platforms != ("linux/amd64",):
         result.platforms = platforms, place
     pairs = sorted({(cell.axes.get("torch", ""), cell.axes.get("cuda", "")) for cell in cells}, key=_newness)

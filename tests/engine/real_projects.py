@@ -28,13 +28,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1] / "helpers"))
+
 import gpu_checks
 from beside_pip import LIMIT_S, pip_wheel
-from command import ROOT, Done, bakery, shell
+from command import Done, bakery, shell
 from gpu_checks import CHECKS
-
-sys.path.append(str(ROOT / "tests" / "helpers"))
-
 from wheel_differences import differences, read
 
 from bakery.engine import debian_rootfs

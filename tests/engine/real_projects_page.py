@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from real_projects import ROOT, cuda_projects, projects, why_different, why_refused
+from real_projects import cuda_projects, projects, why_different, why_refused
 
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "real-projects.md"
 CUDA_PAGE = ROOT / "docs" / "cuda-projects.md"
 BEGIN, END = "<!-- results -->", "<!-- end -->"
@@ -45,7 +47,8 @@ def tables(told: Mapping[str, Any]) -> str:
         "",
         "## Test packages of build backends",
         "",
-        "The test packages of scikit-build-core, meson-python, maturin and setuptools-rust, each as a git checkout with the tag",
+        "The test packages of scikit-build-core, meson-python, maturin, setuptools-rust and cibuildwheel (which its tests write),",
+        "and nanobind with its backend and its example, each as a git checkout with the tag",
         f"`v0.0.1`, measured {_days(packages)}. {_sum(packages)}",
         *(
             ["Where both need crates, no server of crates could be reached."]

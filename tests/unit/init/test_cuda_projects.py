@@ -278,6 +278,29 @@ endif()
     assert entry.reason.startswith("CMakeLists.txt:3")
 
 
+def test_an_option_for_cuda_of_the_tests_says_nothing_of_the_wheel(tmp_path: Path) -> None:
+    cmake = """project(demo LANGUAGES CXX)
+option(DEMO_TEST "Compile the tests" ON)
+option(DEMO_TEST_CUDA "Compile the tests with nvcc" OFF)
+if(DEMO_TEST)
+  add_subdirectory(tests)
+endif()
+"""
+    tests = "if(DEMO_TEST_CUDA)\n  enable_language(CUDA)\nendif()\n"
+    pyproject = '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
+    files = {"pyproject.toml": pyproject, "CMakeLists.txt": cmake, "tests/CMakeLists.txt": tests, "src/__init__.py": ""}
+    found = made(tmp_path, {**files, "pyproject.toml": f'{pyproject}[project]\nname = "demo"\nversion = "1"\n'})
+    assert "builder.toolkit" not in found.draft.entries
+    assert "wheel.config-settings" not in found.draft.entries
+    # The folder of the sources is no package, though it has an __init__.py.
+    assert "test.imports" not in found.draft.entries
+
+
+def test_a_module_is_no_package_because_its_sources_are_in_a_folder_of_its_name(tmp_path: Path) -> None:
+    text = 'from setuptools import Extension, setup\nsetup(name="demo", ext_modules=[Extension("demo", ["demo/a.pyx"])])\n'
+    assert made(tmp_path, {"setup.py": text, "demo/a.pyx": ""}).draft.texts("test.imports") == ["demo"]
+
+
 def test_a_list_that_cibuildwheel_has_is_the_only_one(tmp_path: Path) -> None:
     pyproject = (
         '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'

@@ -191,6 +191,29 @@ def test_the_platform_of_a_runner(tmp_path: Path, runner: str, platforms: list[s
     assert (list(found.platforms[0]) if found.platforms else ["linux/amd64"]) == platforms if found else not platforms
 
 
+@pytest.mark.parametrize(
+    ("other", "platforms"),
+    [
+        ("runs-on: ubuntu-latest, steps: [{run: cibuildwheel .}]", ("linux/amd64", "linux/arm64")),
+        (
+            "runs-on: '${{ matrix.os }}', strategy: {matrix: {os: [ubuntu-24.04]}}, steps: [{run: python -m build}]",
+            ("linux/amd64", "linux/arm64"),
+        ),
+        # These build no wheel.
+        ("runs-on: ubuntu-latest, steps: [{run: python -m build --sdist}]", ("linux/arm64",)),
+        ("runs-on: ubuntu-latest, steps: [{run: twine upload dist/*.whl}]", ("linux/arm64",)),
+        ("runs-on: windows-latest, steps: [{run: cibuildwheel .}]", ("linux/arm64",)),
+    ],
+)
+def test_a_platform_may_have_a_job_of_its_own(tmp_path: Path, other: str, platforms: tuple[str, ...]) -> None:
+    arm = "runs-on: ubuntu-latest, strategy: {matrix: {arch: [aarch64], python: ['3.12', '3.13']}}"
+    found = read(tmp_path, f"arm: {{{arm}, steps: [{{run: cibuildwheel .}}]}}\n", f"other: {{{other}}}\n")
+    assert found is not None
+    assert found.platforms is not None
+    assert found.platforms[0] == platforms
+    assert found.axes["python"][0] == ("3.12", "3.13")
+
+
 def test_workflows_beyond_the_limit_of_all_are_named(tmp_path: Path) -> None:
     read(tmp_path)
     folder = tmp_path / ".github" / "workflows"
