@@ -14,7 +14,12 @@ HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inl|cuh|pxd|pxi)$")
 
 _LONGEST = 200
 _MOST_GLOBS = 200
-_DATA = re.compile(r"(?m)^\[tool\.setuptools\.(?:exclude-)?package-data\]\n(?:(?!\[)[^\n]*\n?)*")
+_DATA = re.compile(
+    r"(?m)^\[(?:tool\.setuptools|options)\.(?:exclude[-_])?package[-_]data\]\n(?:(?!\[)[^\n]*\n?)*"
+    r"|\bpackage_data[ \t]*=[ \t]*\{[^{}]{0,4000}\}"
+)
+"""What a wheel holds as it is, in pyproject.toml, setup.cfg or setup.py: CUDA code there is compiled at a user's, by cupy or NVRTC."""
+
 _BETWEEN = re.compile(r"[^\w./*?+\[\]${}@-]+")
 
 
@@ -22,7 +27,7 @@ def built_files(tree: Tree, sources: Iterable[str], *, is_native: bool) -> froze
     """Return those of some source files that are compiled.
 
     These are the files that a build file names, alone or by a glob, those next to them, and headers below or in `include`.
-    If it names none, nobody knows: all of them in a project with a native build, none in others.
+    If it names none, nobody knows: in a project with a native build all of them, but CUDA files that are data; none in others.
 
     Args:
         is_native: the project has a native build.
@@ -32,10 +37,11 @@ def built_files(tree: Tree, sources: Iterable[str], *, is_native: bool) -> froze
     ]
     named += [name for name in tree.own if name.endswith(".py") and name.count("/") < 1]
     named += [name for name in ("pyproject.toml", "setup.cfg") if name in tree.files]
+    read = list(texts(tree, named))
     # Split, because a search for longer words than there are takes the square of the time.
     words = [
         (name.rpartition("/")[0], word)
-        for name, text in texts(tree, named)
+        for name, text in read
         for word in dict.fromkeys(_BETWEEN.split(_DATA.sub("", text)))
         if "." in word and len(word) <= _LONGEST
     ]
@@ -48,7 +54,10 @@ def built_files(tree: Tree, sources: Iterable[str], *, is_native: bool) -> froze
         if name.rpartition("/")[2] in names or any(_fits(name, folder, glob) for folder, glob in globs)
     }
     if not found:
-        return frozenset(sources if is_native else ())
+        parts = (part for _, text in read for part in _DATA.findall(text))
+        data = [word for part in parts for word in _BETWEEN.split(part) if ".cu" in word][:_MOST_GLOBS]
+        kept = {name for name in sources for word in data if fnmatch.fnmatchcase(name.rpartition("/")[2], word)}
+        return frozenset(sources if is_native else ()) - kept
     # What is next to them may be named by a variable.
     folders = {name.rpartition("/")[0] for name in found}
     return frozenset(

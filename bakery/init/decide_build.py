@@ -6,6 +6,7 @@ from bakery.init.bases import DEFAULT
 from bakery.init.device import Device
 from bakery.init.findings import is_requirement, plain, requirement_name
 from bakery.init.project import Project
+from bakery.init.read_native import BUILDER
 from bakery.init.stable_abi import one_wheel
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
@@ -206,8 +207,8 @@ def set_wheel(draft: Draft, project: Project, device: Device) -> None:
         draft.set("wheel.py3", True, str(shared.place))
     elif shared and (served := [item for item in draft.texts("matrix.python") if _minor(item) >= _minor(shared.text)]):
         # The tag that meson-python writes has the Python that builds, not limited_api.
-        lowest = min(served, key=_minor).rstrip("t") if shared is project.meson.abi3 else shared.text
-        draft.set("wheel.abi3", lowest, str(shared.place))
+        by_builder = shared is project.meson.abi3 or shared.text == BUILDER
+        draft.set("wheel.abi3", min(served, key=_minor).rstrip("t") if by_builder else shared.text, str(shared.place))
     if device.framework == "torch" and (abi := project.metadata.setup.torch_abi or project.cmake.torch_abi):
         if unstable := project.cmake.torch_abi and project.built.includes(*_UNSTABLE):
             draft.notes.append(

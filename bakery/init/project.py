@@ -137,9 +137,8 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
     pyproject = metadata.pyproject
     notes = [*root.skipped, *metadata.notes, *_empty_submodules(root)]
     source_dir = pyproject.fact("tool", "scikit-build", "cmake", "source-dir")
-    manifest = pyproject.fact("tool", "maturin", "manifest-path")
     cmake, meson = read_cmake(tree, source_dir.text.strip("./") if source_dir else ""), read_meson(tree)
-    cargo = read_cargo(tree, manifest.text.removeprefix("./") if manifest else "", notes)
+    cargo = read_cargo(tree, pyproject, notes)
     is_native = _is_native(metadata, cmake, meson, cargo)
     # A command of the project's own may compile files that no build file names.
     sources = read_sources(tree, is_native=is_native or "cmdclass" in metadata.setup.keywords)

@@ -222,7 +222,7 @@ class Cargo:
 
     Attributes:
         library: the name of the module.
-        abi3: the lowest Python of the stable ABI.
+        abi3: the lowest Python of the stable ABI; `BUILDER` if it is that which builds.
         is_locked: a Cargo.lock names its crates, or they are in the tree.
         openssl: the dependency on the crate of OpenSSL.
     """
@@ -234,8 +234,14 @@ class Cargo:
     openssl: Place | None
 
 
-def read_cargo(tree: Tree, manifest: str, notes: list[str]) -> Cargo | None:
-    """Read the Cargo.toml files; the main one is that which is named, else the first with a crate for Python."""
+BUILDER = "3.2"
+"""The first Python with a stable ABI: what ``abi3`` of pyo3 stands for, whose wheels have the Python that builds them."""
+
+
+def read_cargo(tree: Tree, pyproject: Toml, notes: list[str]) -> Cargo | None:
+    """Read the Cargo.toml files; the main one is that which maturin's settings name, else the first with a crate for Python."""
+    named = pyproject.fact("tool", "maturin", "manifest-path")
+    manifest = named.text.removeprefix("./") if named else ""
     read: list[Toml] = []
     for name, _ in texts(tree, sorted(tree.named("Cargo.toml"), key=lambda name: name != manifest), 1 << 20):
         try:
@@ -245,18 +251,29 @@ def read_cargo(tree: Tree, manifest: str, notes: list[str]) -> Cargo | None:
     if not read:
         return None
     data = next((item for item in read if item.file == manifest or _python_crate(item)), read[0])
-    features = [
+    own = (
         fact
         for item in read
-        for path in ((*_python_crate(item), "features"), ("features", "default"))
-        for fact in item.facts(*path)
-    ]
-    abi3 = ((re.search(r"abi3-py3(\d{1,2})", fact.text), fact.place) for fact in features)
+        for fact in (*item.facts("features", "default"), *item.facts(*_python_crate(item), "features"))
+    )
+    waiting = [*pyproject.facts("tool", "maturin", "features"), *own]
+    features: dict[str, Fact] = {}
+    while waiting:
+        fact = waiting.pop(0)
+        if fact.text not in features:
+            features[fact.text] = fact
+            waiting += [other for item in read for other in item.facts("features", fact.text)]
+    lowest = (
+        Fact(f"3.{match[1]}", fact.place)
+        for fact in features.values()
+        if (match := re.search(r"abi3-py3(\d{1,2})", fact.text))
+    )
+    plain = (Fact(BUILDER, fact.place) for fact in features.values() if fact.text in ("abi3", "pyo3/abi3"))
     crates = (("dependencies", name) for name in ("openssl", "openssl-sys"))
     return Cargo(
         Place(data.file),
         data.fact("lib", "name"),
-        next((Fact(f"3.{match[1]}", place) for match, place in abi3 if match), None),
+        next(lowest, next(plain, None)),
         bool(tree.named("Cargo.lock")) or any(name.endswith("/.cargo-checksum.json") for name in tree.files),
         next((item.place(*path) for path in crates for item in read if item.get(*path) is not None), None),
     )

@@ -27,6 +27,7 @@ _ALIAS = re.compile(r"[-:\[,{][ \t]*\*\w")
 _MOST_ALIASES = 20
 _COMMANDS = r"bdist_wheel|pip3? wheel|(?:-m|uv) build\b(?! --sdist)|cibuildwheel|\bmaturin\b"
 _BUILDS = re.compile(rf"{_COMMANDS}|auditwheel|\.whl\b")
+_KEEPS = re.compile(r"artifact|upload|publish|release|deploy|twine", re.I)
 _AXES = {
     **dict.fromkeys(("python", "py", "pyver", "pythonversion", "pyversion"), "python"),
     **dict.fromkeys(("torch", "torchversion", "pytorch", "pytorchversion"), "torch"),
@@ -89,7 +90,9 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
             left -= len(text)
             for job, line, lines in _jobs(text):
                 cells = _cells_for_linux(job)
-                if "strategy" in job and _builds_wheels(tree, job, lines):
+                every = _with_called(tree, job, lines)
+                # A job such as that of the documentation builds one wheel for itself.
+                if "strategy" in job and _BUILDS.search(every) and (cells[1:] or _KEEPS.search(every)):
                     found.append((cells, Place(name, line)))
                 # Other jobs test and publish what these build, or call a workflow that is read itself.
                 building += cells if "runs-on" in job and re.search(_COMMANDS, lines) else []
@@ -145,11 +148,11 @@ def _jobs(text: str) -> Iterator[tuple[dict[str, Any], int, str]]:
             yield job, start + 1, text_of_job
 
 
-def _builds_wheels(tree: Tree, job: Mapping[str, Any], lines: str) -> bool:
-    """Whether the commands of a job, or those of the workflow of this project that it calls, build wheels."""
+def _with_called(tree: Tree, job: Mapping[str, Any], lines: str) -> str:
+    """Return the text of a job, and of the workflow of this project that it calls."""
     called = job.get("uses")
     other = tree.text(called.removeprefix("./")) if isinstance(called, str) and called.startswith("./") else ""
-    return bool(_BUILDS.search(lines + (other or "")))
+    return lines + (other or "")
 
 
 def expand(matrix: Mapping[str, object]) -> list[dict[str, object]]:

@@ -33,9 +33,7 @@ def one_wheel(metadata: Metadata, meson: NativeBuild, cargo: Cargo | None) -> Fa
     uses_rust = metadata.needs("setuptools-rust") or metadata.setup.extensions.get("RustExtension")
     if not uses_rust and metadata.backend.text != "maturin":
         return None
-    features = pyproject.facts("tool", "maturin", "features")
-    named = ((re.search(r"abi3-py3(\d{1,2})", fact.text), fact.place) for fact in features)
-    return next((Fact(f"3.{match[1]}", place) for match, place in named if match), cargo.abi3 if cargo else None)
+    return cargo.abi3 if cargo else None
 
 
 def read_project(plan: Plan, source: SourceManifest) -> Project:
@@ -54,13 +52,10 @@ def _read_one_wheel(folder: Path) -> Fact | None:
     )
     try:
         metadata = read_metadata(tree)
-        manifest = metadata.pyproject.fact("tool", "maturin", "manifest-path")
         uses_meson = metadata.pyproject.get("tool", "meson-python", "limited-api") is True
-        if uses_meson or manifest:
+        if uses_meson or metadata.pyproject.fact("tool", "maturin", "manifest-path"):
             # The file that says it may be in any folder.
             tree = scan(folder)
-        return one_wheel(
-            metadata, read_meson(tree), read_cargo(tree, manifest.text.removeprefix("./") if manifest else "", [])
-        )
+        return one_wheel(metadata, read_meson(tree), read_cargo(tree, metadata.pyproject, []))
     except BakeryError:
         return None

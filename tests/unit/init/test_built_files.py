@@ -54,6 +54,13 @@ def test_headers_are_those_near_compiled_files(tmp_path: Path) -> None:
             "CMakeLists.txt": "project(wavy CXX)\nadd_library(w MODULE wavy/fast.cpp)\n",
             "wavy/fast.cpp": "",
         },
+        # What cupy or NVRTC compiles at a user's.
+        {"setup.py": SETUP.format(sources="SOURCES, package_data={'': ['*.pyx', '*.cu']}"), "wavy/fast.c": ""},
+        {
+            "setup.py": SETUP.format(sources="SOURCES"),
+            "setup.cfg": "[options.package_data]\n* = *.cu\n",
+            "wavy/fast.c": "",
+        },
     ],
 )
 def test_a_kernel_that_no_build_compiles_needs_no_framework(tmp_path: Path, files: dict[str, str]) -> None:

@@ -297,7 +297,9 @@ endif()
 
 
 def test_a_module_is_no_package_because_its_sources_are_in_a_folder_of_its_name(tmp_path: Path) -> None:
-    text = 'from setuptools import Extension, setup\nsetup(name="demo", ext_modules=[Extension("demo", ["demo/a.pyx"])])\n'
+    text = (
+        'from setuptools import Extension, setup\nsetup(name="demo", ext_modules=[Extension("demo", ["demo/a.pyx"])])\n'
+    )
     assert made(tmp_path, {"setup.py": text, "demo/a.pyx": ""}).draft.texts("test.imports") == ["demo"]
 
 

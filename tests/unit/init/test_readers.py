@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -629,6 +630,32 @@ def test_a_stable_abi_that_meson_python_tags(requires: str, expected: str, tmp_p
     tree = scan(write_project(tmp_path, {"pyproject.toml": backend + named, "meson.build": meson, "demo.c": ""}))
     made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
     assert f'abi3 = "{expected}"' in made.text
+
+
+@pytest.mark.parametrize(
+    ("maturin", "cargo", "expected"),
+    [
+        ("", '[dependencies]\npyo3 = { version = "1", features = ["abi3-py310"] }\n', '"3.10"'),
+        # Features that enable others, as tokenizers has them.
+        (
+            'features = ["stable"]',
+            '[dependencies]\npyo3 = "1"\n[features]\nstable = ["pyo3/abi3", "pyo3/abi3-py310"]\n',
+            '"3.10"',
+        ),
+        ("", '[dependencies]\npyo3 = "1"\n[features]\nstable = ["pyo3/abi3-py310"]\n', None),
+        ("", '[dependencies]\npyo3 = "1"\n[features]\na = ["b", "a"]\nb = ["a"]\ndefault = ["a"]\n', None),
+        # pyo3 names no Python, as in cryptography: the wheel has that which builds, the lowest.
+        ("", '[workspace.dependencies]\npyo3 = { version = "1", features = ["abi3", "abi3t"] }\n', '"3.11"'),
+    ],
+)
+def test_a_stable_abi_that_pyo3_is_told(maturin: str, cargo: str, expected: str | None, tmp_path: Path) -> None:
+    backend = '[build-system]\nrequires = ["maturin"]\nbuild-backend = "maturin"\n'
+    named = f'[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.11"\n[tool.maturin]\n{maturin}\n'
+    files = {"pyproject.toml": backend + named, "Cargo.toml": f'[package]\nname = "demo"\n{cargo}', "Cargo.lock": ""}
+    tree = scan(write_project(tmp_path, files))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
+    found = re.search("abi3 = (.*?) ", made.text)
+    assert (found[1] if found else None) == expected
 
 
 @pytest.mark.parametrize(

@@ -119,9 +119,9 @@ def test_an_axis_of_tables_and_the_workflow_that_is_called(tmp_path: Path) -> No
 
 def test_a_matrix_without_a_system_is_that_of_runs_on(tmp_path: Path) -> None:
     windows = "runs-on: windows-2022\n  strategy: {matrix: {py: [cp39, cp310, cp311]}}\n  steps: [{run: pip wheel .}]\n"
-    linux = "runs-on: ubuntu-24.04\n  strategy: {matrix: {py: [cp312]}}\n  steps: [{run: pip wheel .}]\n"
+    linux = "runs-on: ubuntu-24.04\n  strategy: {matrix: {py: [cp312, cp313]}}\n  steps: [{run: pip wheel .}]\n"
     found = read(tmp_path, f"w:\n  {windows}", f"l:\n  {linux}")
-    assert axes(found) == {"python": ["3.12"]}
+    assert axes(found) == {"python": ["3.12", "3.13"]}
 
 
 def test_a_number_is_what_github_reads(tmp_path: Path) -> None:
@@ -133,6 +133,7 @@ def test_a_number_is_what_github_reads(tmp_path: Path) -> None:
     "job",
     [
         "t: {strategy: {matrix: {python: ['3.9']}}, steps: [{run: pytest}]}\n",
+        "docs: {strategy: {matrix: {python: ['3.14']}}, steps: [{run: python -m build}, {run: sphinx-build docs out}]}\n",
         "t: {strategy: {matrix: '${{ x }}'}, steps: [{run: pip wheel .}]}\n",
         "t: [1]\n",
     ],
@@ -186,7 +187,7 @@ def test_a_table_that_contains_itself_ends(tmp_path: Path) -> None:
     ],
 )
 def test_the_platform_of_a_runner(tmp_path: Path, runner: str, platforms: list[str]) -> None:
-    job = f"w: {{runs-on: [{runner}], strategy: {{matrix: {{python: ['3.12']}}}}, steps: [{{run: pip wheel .}}]}}\n"
+    job = f"w: {{runs-on: [{runner}], strategy: {{matrix: {{python: ['3.12']}}}}, steps: [{{run: pip wheel . && twine upload *.whl}}]}}\n"
     found = read(tmp_path, job)
     assert (list(found.platforms[0]) if found.platforms else ["linux/amd64"]) == platforms if found else not platforms
 
