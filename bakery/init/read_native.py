@@ -269,10 +269,12 @@ def read_cargo(tree: Tree, pyproject: Toml, notes: list[str]) -> Cargo | None:
         if (match := re.search(r"abi3-py3(\d{1,2})", fact.text))
     )
     plain = (Fact(BUILDER, fact.place) for fact in features.values() if fact.text in ("abi3", "pyo3/abi3"))
+    package = data.fact("package", "name") if data.get("lib") is not None else None
+    library = Fact(package.text.replace("-", "_"), package.place) if package else None
     crates = (("dependencies", name) for name in ("openssl", "openssl-sys"))
     return Cargo(
         Place(data.file),
-        data.fact("lib", "name"),
+        data.fact("lib", "name") or library,
         next(lowest, next(plain, None)),
         bool(tree.named("Cargo.lock")) or any(name.endswith("/.cargo-checksum.json") for name in tree.files),
         next((item.place(*path) for path in crates for item in read if item.get(*path) is not None), None),

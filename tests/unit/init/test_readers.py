@@ -645,15 +645,20 @@ def test_a_stable_abi_that_meson_python_tags(requires: str, expected: str, tmp_p
         ("", '[dependencies]\npyo3 = "1"\n[features]\nstable = ["pyo3/abi3-py310"]\n', None),
         ("", '[dependencies]\npyo3 = "1"\n[features]\na = ["b", "a"]\nb = ["a"]\ndefault = ["a"]\n', None),
         # pyo3 names no Python, as in cryptography: the wheel has that which builds, the lowest.
-        ("", '[workspace.dependencies]\npyo3 = { version = "1", features = ["abi3", "abi3t"] }\n', '"3.11"'),
+        ("", '[lib]\n[workspace.dependencies]\npyo3 = { version = "1", features = ["abi3", "abi3t"] }\n', '"3.11"'),
     ],
 )
 def test_a_stable_abi_that_pyo3_is_told(maturin: str, cargo: str, expected: str | None, tmp_path: Path) -> None:
     backend = '[build-system]\nrequires = ["maturin"]\nbuild-backend = "maturin"\n'
     named = f'[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.11"\n[tool.maturin]\n{maturin}\n'
-    files = {"pyproject.toml": backend + named, "Cargo.toml": f'[package]\nname = "demo"\n{cargo}', "Cargo.lock": ""}
+    files = {
+        "pyproject.toml": backend + named,
+        "Cargo.toml": f'[package]\nname = "demo-core"\n{cargo}',
+        "Cargo.lock": "",
+    }
     tree = scan(write_project(tmp_path, files))
     made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
+    assert ('imports = ["demo_core"]' in made.text) == ("[lib]" in cargo)
     found = re.search("abi3 = (.*?) ", made.text)
     assert (found[1] if found else None) == expected
 
