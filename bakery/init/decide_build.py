@@ -40,7 +40,7 @@ def set_builder(draft: Draft, project: Project, device: Device) -> None:
         draft.set("builder.toolkit", "cuda", str(device.cuda_place))
         _architectures(draft, project, device)
         if device.framework == "torch":
-            # One kernel of flash-attn takes 5 GB (tests/engine/test_real_projects.py), and its workflow runs at most 2 in 16 GB.
+            # A kernel of flash-attn takes 5 GB (tests/engine/test_real_cuda_projects.py); its workflow runs at most 2 in 16 GB.
             memory = "8 GB" if project.built.includes("cutlass/", "cute/") else "4 GB"
             draft.set("builder.job-memory", memory, "guess: of one nvcc", optional=True)
         # The option decides, and the backend of the project can be given it.
