@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 import tomllib
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import proof_ledger
 import pytest
-from proof_ledger import Entry, in_order, page, read, state
+from proof_ledger import in_order, page, read, state
 from repositories import commit, git
 
 PROOFS = """
@@ -24,7 +25,6 @@ def test_bad(number): assert number == 1
 def test_absent(): pytest.skip("no machine for it")
 """
 OTHER = "import pytest\n@pytest.mark.proof\ndef test_other(): pass\n"
-ENTRY = Entry("passed", 1, 2.0, date(2026, 11, 1), "1234", "2 cores", "0")
 
 
 @pytest.fixture
@@ -105,9 +105,16 @@ def test_some_of_them(project: Path) -> None:
     assert states(project).endswith("gone")
 
 
-def test_the_oldest_first() -> None:
-    entries = {"b.py::one": ENTRY, "a.py::one": Entry(**{**vars(ENTRY), "on": date(2026, 11, 2)})}
-    assert in_order(["a.py::one", "b.py::one", "c.py::new"], entries) == ["c.py", "b.py", "a.py"]
+def test_the_oldest_first(project: Path) -> None:
+    run(project)
+    entries = read(project)
+    proofs = ["tests/test_b.py::test_other", "tests/test_a.py::test_good", "tests/test_c.py::test_new"]
+    # Of one day, those that are not fresh.
+    entries = {proof: entries[proof] for proof in proofs[:2]}
+    stale = {**entries, proofs[1]: replace(entries[proofs[1]], digest="")}
+    assert in_order(project, proofs, stale) == ["tests/test_c.py", "tests/test_a.py", "tests/test_b.py"]
+    older = {**stale, proofs[0]: replace(entries[proofs[0]], on=date(2026, 11, 2))}
+    assert in_order(project, proofs, older) == ["tests/test_c.py", "tests/test_b.py", "tests/test_a.py"]
 
 
 def test_the_page_shows_the_ledger() -> None:

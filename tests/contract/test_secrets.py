@@ -283,9 +283,16 @@ def test_a_command_has_a_time_limit_and_leaves_nothing(tmp_path: Path, monkeypat
         pass
     assert "not done within 1 s" in caught.value.details[0]
     group = (tmp_path / "pid").read_text().strip()
+    limit = time.monotonic() + 30
+    # On a busy machine, a killed process gets its turn to end later.
+    while _is_alive(group):
+        assert time.monotonic() < limit
+
+
+def _is_alive(group: str) -> bool:
+    """Whether a process of a group runs; what its parent has not taken note of yet is dead all the same."""
     table = subprocess.run(["ps", "-e", "-o", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
-    # What its parent has not taken note of yet is dead all the same.
-    assert not [row for row in map(str.split, table.splitlines()) if row[0] == group and not row[1].startswith("Z")]
+    return any(row[0] == group and not row[1].startswith("Z") for row in map(str.split, table.splitlines()))
 
 
 def test_no_shell_reads_a_command(tmp_path: Path) -> None:

@@ -110,14 +110,17 @@ def state(root: Path, proof: str, entry: Entry | None) -> str:
     return "fresh" if entry.digest == digest_of(root, proof.partition("::")[0]) else "stale"
 
 
-def in_order(proofs: Iterable[str], entries: Mapping[str, Entry]) -> list[str]:
-    """Return the files of proofs, that with the oldest proof first: a proof that never ran is the oldest."""
-    oldest: dict[str, date] = {}
+def in_order(root: Path, proofs: Iterable[str], entries: Mapping[str, Entry]) -> list[str]:
+    """Return the files of proofs, that with the oldest proof first, and of one day those that are not fresh.
+
+    A proof that never ran is the oldest.
+    """
+    ranks: dict[str, tuple[date, bool]] = {}
     for proof in proofs:
-        file = proof.partition("::")[0]
-        on = entries[proof].on if proof in entries else date.min
-        oldest[file] = min(on, oldest.get(file, date.max))
-    return sorted(oldest, key=lambda file: (oldest[file], file))
+        file, entry = proof.partition("::")[0], entries.get(proof)
+        rank = (entry.on if entry else date.min, state(root, proof, entry) == "fresh")
+        ranks[file] = min(rank, ranks.get(file, rank))
+    return sorted(ranks, key=lambda file: (ranks[file], file))
 
 
 def page(entries: Mapping[str, Entry]) -> str:
@@ -173,7 +176,8 @@ class Selection:
         """Keep what is asked for, the oldest file first."""
         entries = read(self.root)
         kept = [item for item in items if self._is_wanted(function_of(item.nodeid), entries)]
-        ranks = {file: rank for rank, file in enumerate(in_order({function_of(item.nodeid) for item in kept}, entries))}
+        proofs = {function_of(item.nodeid) for item in kept}
+        ranks = {file: rank for rank, file in enumerate(in_order(self.root, proofs, entries))}
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
         items[:] = sorted(kept, key=lambda item: ranks[item.nodeid.partition("::")[0]])
 
