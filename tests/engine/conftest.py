@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -18,13 +19,31 @@ from command import shell
 from gitserver import repository as served_repository
 from registry import NEEDED, Pushed, push
 
+from bakery.core.errors import UnavailableError
 from bakery.engine import debian_rootfs
 from bakery.engine.ca_bundle import find_ca_bundle
+from bakery.engine.qemu import emulated, enable
 
 collect_ignore = ["shaped"]
 """Projects with tests of their own."""
 
+OTHER = {"x86_64": "linux/arm64", "aarch64": "linux/amd64"}
+"""Machine → the platform that it runs by emulation only."""
+
 PROGRAMS = ("dash", "sleep", "cat", "mkdir", "ln", "mkfifo", "seq", "touch")
+
+
+@pytest.fixture(scope="session")
+def emulation() -> None:
+    """Let this machine run programs of the other architecture."""
+    other = OTHER[platform.machine()]
+    if not emulated(other):
+        if os.geteuid() != 0:
+            pytest.skip("registering an emulator needs root")
+        try:
+            enable(other, print)
+        except UnavailableError as error:
+            pytest.fail(f"{error.message}: {error.hint}", pytrace=False)
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ def test_many_modules_agree_with_numpy(tmp_path: Path, batch: dict[str, Small]) 
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("emulation")
 @settings(**_SETTINGS, max_examples=2)
 @given(batch=batches(each=1))
 def test_modules_agree_on_another_machine(tmp_path: Path, batch: dict[str, Small]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import uuid
 from pathlib import Path
@@ -11,8 +10,6 @@ import pytest
 from command import Done, bakery
 from projects import example
 
-from bakery.core.errors import UnavailableError
-from bakery.engine.qemu import emulated, enable
 from wheel_audit.auditor import audit_wheel
 
 OTHER = "linux/arm64"
@@ -20,6 +17,7 @@ CELL = "cp311-linux_aarch64"
 
 pytestmark = [
     pytest.mark.engine,
+    pytest.mark.usefixtures("emulation"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="for this machine arm64 is no other architecture"),
 ]
 
@@ -35,18 +33,6 @@ imports = ["bakery_example_cpp"]
 command = \"\"\"python -c "import platform, bakery_example_cpp as m; print('tested on', platform.machine()); \\
 assert m.edit_distance('kitten', 'sitting') == 3" \"\"\"
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def emulation() -> None:
-    """Let this machine run programs of the other architecture."""
-    if not emulated(OTHER):
-        if os.geteuid() != 0:
-            pytest.skip("registering an emulator needs root")
-        try:
-            enable(OTHER, print)
-        except UnavailableError as error:
-            pytest.fail(f"{error.message}: {error.hint}", pytrace=False)
 
 
 def project(folder: Path, platforms: str, *, cross: bool) -> Path:
