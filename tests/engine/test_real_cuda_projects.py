@@ -43,10 +43,32 @@ def with_python_312(debian: str, engine_environment: Mapping[str, str]) -> str:
     return manylinux_many.make(engine_environment)
 
 
+BAKED = {name: project for name, project in cuda_projects().items() if project.baked}
+FOR_TORCH = [name for name, project in BAKED.items() if project.kind.startswith("torch")]
+"""They compile for minutes each: in one proof, all would take longer than 20."""
+
+
 @pytest.mark.proof
-@pytest.mark.parametrize("name", [name for name, project in cuda_projects().items() if project.baked])
+@pytest.mark.parametrize("name", [name for name in BAKED if name not in FOR_TORCH])
 def test_the_wheel_of_a_cuda_project(name: str, with_python_312: str, tmp_path: Path) -> None:
-    done = bake_cuda(cuda_projects()[name], with_python_312, tmp_path)
+    is_baked(name, with_python_312, tmp_path)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", FOR_TORCH[0::2])
+def test_the_wheel_of_an_extension_of_torch(name: str, with_python_312: str, tmp_path: Path) -> None:
+    is_baked(name, with_python_312, tmp_path)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", FOR_TORCH[1::2])
+def test_the_wheel_of_another_extension_of_torch(name: str, with_python_312: str, tmp_path: Path) -> None:
+    is_baked(name, with_python_312, tmp_path)
+
+
+def is_baked(name: str, image: str, folder: Path) -> None:
+    """Assert that a project is baked for one GPU."""
+    done = bake_cuda(cuda_projects()[name], image, folder)
     # A wheel is there only if its audit found nothing, and its test passed.
     assert done.code == 0, done.err[-4000:]
     assert len(done.wheels) == 1
