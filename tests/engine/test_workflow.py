@@ -41,6 +41,8 @@ local = "own1"
 imports = ["tiny"]
 [ci]
 cache = "none"
+"""
+PUBLISH = """\
 publish = "pypi"
 pages = true
 [ci.test-publish]
@@ -52,7 +54,7 @@ url = "https://index.invalid/legacy/"
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory, engine_environment: Mapping[str, str]) -> Runner:
     """Give a run of the workflow for a tag."""
-    project = extension(tmp_path_factory.mktemp("tiny") / "project", RECIPE, SOURCE)
+    project = extension(tmp_path_factory.mktemp("tiny") / "project", RECIPE + PUBLISH, SOURCE)
     bakery(project, "generate")
     # What the repository has in the place of results is none.
     (project / "dist" / ".provenance").mkdir(parents=True)
@@ -181,9 +183,9 @@ def test_a_pull_request_builds_the_cells_of_its_key(
 
 
 JOBS = """\
-[workspace]
+[tool.bakery-iree]
 jobs = ["models/job.json"]
-[workspace.ci]
+[tool.bakery-iree.ci]
 """
 
 
@@ -193,7 +195,7 @@ def test_modules_of_jobs_are_compiled_validated_and_measured(
 ) -> None:
     project = tmp_path / "project"
     (project / "models").mkdir(parents=True)
-    (project / "bakery.toml").write_text(JOBS)
+    (project / "pyproject.toml").write_text(JOBS)
     (project / "models" / "matmul.mlir").write_bytes((MODULES / "matmul.mlir").read_bytes())
     ones = ["64x64xf32=1"] * 3
     benchmark: dict[str, object] = {"inputs": ones, "repetitions": 20}
@@ -255,8 +257,7 @@ def test_a_rerun_goes_on_with_what_the_first_attempt_finished(
     unique = f"import os, sys; session = '{uuid.uuid4()}'; "
     shut = unique + "sys.exit(os.environ['GATE'] == 'shut' and sys.version_info >= (3, 12))"
     recipe = RECIPE.replace('imports = ["tiny"]\n', f'imports = ["tiny"]\ncommand = "python -c \\"{shut}\\""\n')
-    recipe = recipe.replace('publish = "pypi"\npages = true\n', "max-jobs = 1\n") + GATE
-    project = extension(tmp_path / "project", recipe, SOURCE)
+    project = extension(tmp_path / "project", f"{recipe}max-jobs = 1\n{GATE}", SOURCE)
     bakery(project, "generate")
     workflow = (project / ".github/workflows/bakery-tiny.yml").read_text()
     github = {"run_attempt": 1, "event_name": "pull_request", "ref": "refs/pull/1/merge", "workflow": "wheels"}
