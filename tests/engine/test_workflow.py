@@ -304,7 +304,8 @@ def test_a_release_that_ran_out_of_time_goes_on_with_its_objects(
     (packed,) = state.rglob("ccache.tar")
     with tarfile.open(packed) as archive:
         objects = sum(name.endswith("R") for name in archive.getnames())
-    assert files // 5 <= objects < files
+    # How many, depends on the load of the machine.
+    assert 0 < objects < files
 
     runner.failed.clear()
     runner.ran.clear()
