@@ -69,7 +69,7 @@ _CMAKE_CALL = re.compile(
     re.IGNORECASE,
 )
 
-_CUDA_OPTION = re.compile(r"(?!(?:.*_)?(?:TEST|EXAMPLE|BENCHMARK)S?_)\w+_CUDA")
+_CUDA_OPTION = re.compile(r"(?!(?:.*_)?(?:TEST|EXAMPLE|BENCH(?:MARK)?)S?_)\w+_CUDA")
 """An option that compiles for CUDA what is in the wheel."""
 
 _FETCHES = ("fetchcontent_declare", "cpmaddpackage", "externalproject_add")

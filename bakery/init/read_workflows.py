@@ -42,6 +42,8 @@ _VALUES = {
 # Not in `unwind`, `machine` or `farm`.
 _OTHER_SYSTEM = re.compile(r"windows|darwin|macos|osx|(?<![a-z])(?:mac|win)(?:x?\d|(?![a-z]))", re.I)
 _ARM = re.compile(r"arm64|aarch64|armv\d|(?<![a-z])arm(?![a-z])", re.I)
+_AMD = re.compile(r"x86[-_]64|amd64|(?<![a-z])x64", re.I)
+_NEITHER = re.compile(r"ppc64|s390x|riscv|loongarch|i[36]86", re.I)
 
 
 @dataclass
@@ -90,9 +92,9 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
             left -= len(text)
             for job, line, lines in _jobs(text):
                 cells = _cells_for_linux(job)
-                every = _with_called(tree, job, lines)
+                said = _with_called(tree, job, lines)
                 # A job such as that of the documentation builds one wheel for itself.
-                if "strategy" in job and _BUILDS.search(every) and (cells[1:] or _KEEPS.search(every)):
+                if "strategy" in job and _BUILDS.search(said) and (cells[1:] or _KEEPS.search(said)):
                     found.append((cells, Place(name, line)))
                 # Other jobs test and publish what these build, or call a workflow that is read itself.
                 building += cells if "runs-on" in job and re.search(_COMMANDS, lines) else []
@@ -198,17 +200,27 @@ def _cells_for_linux(job: Mapping[str, Any]) -> list[_Cell]:
     found = []
     for cell in _expanded(job["strategy"]["matrix"]) if "strategy" in job else [{}]:
         axes: dict[str, str] = {}
-        machine = "" if "${{" in runs_on else runs_on
+        machine = {"": "" if "${{" in runs_on else runs_on}
         for key, value in _flat(cell):
             axis = "os" if key in machines else _AXES.get(re.sub(r"[^a-z]", "", key.lower()), "")
             if axis == "os":
-                machine += f" {value}"
+                machine[key] = f"{machine.get(key, '')} {value}"
             elif axis and (text := _value(axis, value)):
                 axes.setdefault(axis, text)
-        if not _OTHER_SYSTEM.search(machine):
-            platform = "linux/arm64" if _ARM.search(machine) else "linux/amd64"
-            found.append(_Cell(axes, platform))
+        if not _OTHER_SYSTEM.search(" ".join(machine.values())):
+            found += [_Cell(axes, platform) for platform in _platforms(list(machine.values()))]
     return found
+
+
+def _platforms(machine: list[str]) -> tuple[str, ...]:
+    """Return the platforms that one job builds for, from what its cell says of runner and architecture."""
+    said = " ".join(machine)
+    # An x64 runner may emulate aarch64; `x86_64 aarch64` are two.
+    if any(_ARM.search(text) and _AMD.search(text) for text in machine):
+        return "linux/amd64", "linux/arm64"
+    if _ARM.search(said):
+        return ("linux/arm64",)
+    return () if _NEITHER.search(said) and not _AMD.search(said) else ("linux/amd64",)
 
 
 def _expanded(matrix: Mapping[str, object]) -> list[dict[str, object]]:

@@ -200,7 +200,16 @@ def test_the_platform_of_a_runner(tmp_path: Path, runner: str, platforms: list[s
             "runs-on: '${{ matrix.os }}', strategy: {matrix: {os: [ubuntu-24.04]}}, steps: [{run: python -m build}]",
             ("linux/amd64", "linux/arm64"),
         ),
-        # These build no wheel.
+        (
+            "runs-on: linux-x64, strategy: {matrix: {arch: ['x86_64 aarch64']}}, steps: [{run: cibuildwheel --to out}]",
+            ("linux/amd64", "linux/arm64"),
+        ),
+        # These build no wheel, or for what Bakery does not.
+        ("runs-on: linux-x64, strategy: {matrix: {arch: [aarch64]}}, steps: [{run: cibuildwheel}]", ("linux/arm64",)),
+        (
+            "runs-on: ubuntu-latest, strategy: {matrix: {arch: [ppc64le, i686]}}, steps: [{run: cibuildwheel}]",
+            ("linux/arm64",),
+        ),
         ("runs-on: ubuntu-latest, steps: [{run: python -m build --sdist}]", ("linux/arm64",)),
         ("runs-on: ubuntu-latest, steps: [{run: twine upload dist/*.whl}]", ("linux/arm64",)),
         ("runs-on: windows-latest, steps: [{run: cibuildwheel .}]", ("linux/arm64",)),
