@@ -15,13 +15,15 @@ import pytest
 from helpers import git_questions
 from helpers.checkout_states import STATES
 from helpers.leaking_projects import BACKENDS, PASSWORD, leaking
+from helpers.repositories import git
 from helpers.version_tools import TOOLS, environment_of
 from sample import sampled
 
+from bakery.core import git_command
 from bakery.core.source_manifest import SourceManifest
 from bakery.runs.repository import description
 from bakery.runs.source_files import git_files
-from bakery.toolchains.programs import with_repository
+from bakery.toolchains.programs import repository, with_repository
 from wheel_audit.checks import source
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.wheel import read_wheel
@@ -249,6 +251,23 @@ def test_source_below_the_top_is_clean_and_has_its_place(tmp_path: Path, word: s
     checkout = leaking(tmp_path / "checkout", "setuptools", "a/s[u]b !")
     texts = answers(checkout, tmp_path, "git status --porcelain", "git rev-parse --show-prefix", word=word)
     assert texts == (f"{prefix}\n", "a/s[u]b !/\n")
+
+
+def test_files_that_git_does_not_list_end_a_build_that_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository of very many files: its list is refused, not taken for empty. The source may have few of them."""
+    project = leaking(tmp_path / "checkout", "setuptools", "sub")
+    for number in range(200):
+        (project.parent / f"file {number} {'x' * 100}").write_text("")
+    git(project.parent, "add", "--all")
+    git(project.parent, "commit", "--quiet", "--message", "z", at=1_700_000_200)
+    monkeypatch.setattr(git_command, "_LONGEST_LIST", 10_000)
+    assert set(json.loads(description(project, {})[repository.STATE])["files"]) == {
+        f"sub/{name}" for name in ("pkg/__init__.py", "pkg/data.txt", "pyproject.toml")
+    }
+    step = Step(project.parent, tmp_path / "step")
+    done = step.run("first", ["git", "describe"], tmp_path / "out")
+    assert (done.returncode, step.asked) == (1, False)
+    assert "the build asks git, and git does not tell the files" in done.stderr
 
 
 def test_a_repository_says_nothing_of_a_folder_that_it_ignores(tmp_path: Path) -> None:
