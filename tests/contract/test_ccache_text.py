@@ -178,6 +178,52 @@ def test_a_comment_counts_where_it_can_be_an_error() -> None:
     assert text(source, "-Werror") != text(source.replace("@", "fall through"), "-Werror")
 
 
+HERE = "int f(int = __builtin_COLUMN());\nint g() { return @ f(); }\n"
+PLAIN = "int f(int);\nint g() { return @ f(1); }\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "counts"),
+    [
+        (PLAIN, "", False), (HERE, "", True), (PLAIN, "-g", True), (PLAIN, "-g -O2 -g0", False), (PLAIN, "-g0 -ggdb", True),
+        (PLAIN, "-gno-column-info", False), (PLAIN, "-fsanitize=undefined", True), ("// source_location\n" + PLAIN, "", False),
+    ],
+)  # fmt: skip
+def test_a_column_counts_where_the_object_has_it(folder: Path, source: str, words: str, counts: bool) -> None:
+    def texts(header: str, *comments: str) -> set[bytes]:
+        (folder / "a.h").write_text(header)
+        return {
+            text('#include "a.h"\n' + source.replace("@", comment), *words.split(), name="a.cc") for comment in comments
+        }
+
+    one = texts("/* a\n */ // b\n", "/* one */", "/* two */")
+    assert len(one) == 1
+    # Neither a comment of its own line nor one at the end of a line moves a column.
+    assert texts('/* longer\n * */ // "b\n', "/* one */") == one
+    assert (texts("/* a\n */ // b\n", "/* longer */") == one) is not counts
+
+
+def test_both_compilers_of_gcc_count(tmp_path: Path) -> None:
+    names = {Path(path).name for path in ccache_text.programs_of(COMPILER)}
+    assert {"cc1", "cc1plus"} <= names
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "refused"),
+    [
+        ("gcc -flto -c a.c", 0, False), ("gcc -c a.i", 1, False), ("gcc -flto=auto -c a.i", 1, True),
+        ("gcc -flto @flags.rsp -c a.c", 1, True), ("gcc @flags.rsp -c a.c", 1, True),
+    ],
+)  # fmt: skip
+def test_a_source_that_ccache_does_not_preprocess(tmp_path: Path, words: str, code: int, refused: bool) -> None:
+    program, mark = tmp_path / "ccache-source", tmp_path / "refused"
+    program.write_text(
+        Path(ccache_text.__file__).with_name("ccache-source").read_text().replace("/tmp/ccache-refused", str(mark))
+    )
+    done = subprocess.run(["sh", "-c", f"sh {program}; exit $?", *words.split()], check=False)
+    assert (done.returncode, mark.exists()) == (code, refused)
+
+
 def test_a_precompiled_header_is_not_understood(folder: Path) -> None:
     (folder / "a.h").write_text("int x;\n")
     assert why('#include "a.h"\n') == ""

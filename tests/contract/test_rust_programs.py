@@ -192,10 +192,17 @@ def test_a_broken_manifest_is_one_line(tmp_path: Path, text: str) -> None:
         ("1.96.0", "nightly", False),
         ("1.96.0", "beta", False),
         ("", "stable", False),
+        ("1.85.1", "stable-2025-03-18", False),
     ],
 )
 def test_which_release_is_right(version: str, asked: str, right: bool) -> None:
     assert rust.fits(version, asked) is right
+
+
+@pytest.mark.parametrize("channel", ["beta", "nightly-2026-01-31", "stable-2025-03-18"])
+def test_a_release_of_a_channel_is_right(channel: str) -> None:
+    assert rust.is_right("rustc 1.85.1 (4eb161250 2025-03-15)", channel)
+    assert not rust.is_right("rustc 1.85.1 (4eb161250 2025-03-15)", "1.86")
 
 
 TRIPLE = "x86_64-unknown-linux-gnu"
