@@ -97,11 +97,10 @@ def description(source: Path, environment: Mapping[str, str]) -> Mapping[str, st
     changed = git.differing(top, head, for_version=True) if head else None
     if changed:
         listed = git_command.git(top, "ls-files", "-t", "-z")
-        absent = {name for name in changed if not os.path.lexists(top / name)}
-        # Without those that a sparse checkout does not have. If git does not tell, the contents do.
-        changed = (
-            changed - absent & {entry[2:] for entry in listed.split("\0") if entry[:2] == "S "} if listed else None
-        )
+        here = {name for name in changed if os.path.lexists(top / name)}
+        sparse = {entry[2:] for entry in (listed or "").split("\0") if entry.startswith("S ")}
+        # A sparse checkout does not have all files. If git does not tell which, the contents tell what differs.
+        changed = None if listed is None else changed - (sparse - here)
     described = repository.describe(lambda *words: git_command.git(top, *words), changed, prefix)
     folders = [*reversed((source.resolve().relative_to(top)).parents)] if prefix else []
     parents = [

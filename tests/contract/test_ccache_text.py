@@ -208,22 +208,6 @@ def test_both_compilers_of_gcc_count(tmp_path: Path) -> None:
     assert {"cc1", "cc1plus"} <= names
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "refused"),
-    [
-        ("gcc -flto -c a.c", 0, False), ("gcc -c a.i", 1, False), ("gcc -flto=auto -c a.i", 1, True),
-        ("gcc -flto @flags.rsp -c a.c", 1, True), ("gcc @flags.rsp -c a.c", 1, True),
-    ],
-)  # fmt: skip
-def test_a_source_that_ccache_does_not_preprocess(tmp_path: Path, words: str, code: int, refused: bool) -> None:
-    program, mark = tmp_path / "ccache-source", tmp_path / "refused"
-    program.write_text(
-        Path(ccache_text.__file__).with_name("ccache-source").read_text().replace("/tmp/ccache-refused", str(mark))
-    )
-    done = subprocess.run(["sh", "-c", f"sh {program}; exit $?", *words.split()], check=False)
-    assert (done.returncode, mark.exists()) == (code, refused)
-
-
 def test_a_precompiled_header_is_not_understood(folder: Path) -> None:
     (folder / "a.h").write_text("int x;\n")
     assert why('#include "a.h"\n') == ""
