@@ -86,14 +86,18 @@ def verify(
     from bakery.cli.tables.size import total
     from bakery.engine.paths import engine_paths
     from bakery.plan.pull_request import for_pull_request
+    from bakery.release.coverage import named_project
     from bakery.release.verify import verify as check
 
     files, before = _wheel_files(wheels), _wheel_files(baseline or ())
-    planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
+    found = plans(recipe, set_)
+    planned = [for_pull_request(plan) if pull_request else plan for _, plan in found]
     selected = [plan.filter_by_pattern(parameters.globs(only, skip)) for plan in planned]
+    names = {plan.recipe: name for root, plan in found if (name := named_project(plan, root))}
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
-    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag, baseline=before)
+    cache = engine_paths(os.environ).cache / "audited"
+    release = check(selected, files, cache, gpu=gpu, tag=tag, baseline=before, names=names)
     lines = [f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned"]
     lines += [*map(total, release.projects), *release.growth]
     if baseline is not None:
