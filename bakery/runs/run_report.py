@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bakery import __version__
+from bakery.core.addresses import hidden
 from bakery.core.errors import BakeryError, OutputError
 from bakery.core.git_command import git
 from bakery.core.inside import Inside
@@ -180,7 +181,7 @@ def about(root: Path) -> dict[str, str]:
     commit = (git(root, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     found = {
-        "command": shlex.join(["wheel-bakery", *sys.argv[1:]]) if program in _PROGRAMS else "",
+        "command": shlex.join(["wheel-bakery", *map(hidden, sys.argv[1:])]) if program in _PROGRAMS else "",
         "commit": commit,
         "bakery": __version__,
         "machine": system + (f", {size // 10**9} GB of memory" if (size := memory()) else ""),
