@@ -77,4 +77,4 @@ def times_of(root: Path, plan: Plan, cell: str) -> tuple[CellProfile, Path, bool
     from bakery.runs.cell_profile import find
     from bakery.runs.run_folders import state_folder
 
-    return find(state_folder(root, os.environ), plan.recipe, cell)
+    return find(state_folder(root, os.environ), plan.recipe, cell, plan.reference)
