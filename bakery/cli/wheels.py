@@ -237,6 +237,9 @@ def meta(
     recipe: parameters.Recipes = None,
     set_: parameters.Sets = None,
     pull_request: parameters.PullRequest = False,
+    if_any: Annotated[
+        bool, typer.Option("--if-any", help="Write nothing, and succeed, if no recipe has wheel.naming.meta.")
+    ] = False,
 ) -> None:
     """Write the meta package of wheels with a distribution for each CUDA release, beside the first of them.
 
@@ -256,7 +259,7 @@ def meta(
     files = _wheel_files(wheels)
     planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
     named = [plan for plan in planned if extras(plan)]
-    if not named:
+    if not named and not if_any:
         raise UsageError(
             "no recipe has wheel.naming.meta", hint='set naming = { name = "x-cu${CUDA_MAJOR}", meta = "x" }'
         )

@@ -28,6 +28,9 @@ from bakery.plan.values import Value, substitute
 VERSION = 1
 """Version of the plan's JSON; raised when a reader would have to change."""
 
+_FOUND = ("bakery.toml", "pyproject.toml")
+"""Files whose recipes are found by name."""
+
 _SHARED = ("args", "contexts", "network", "platform")
 """Keys of overrides that change what steps do."""
 
@@ -117,6 +120,12 @@ class Plan:
             return self
         own = self.own[cell.own]
         return replace(self, audit=own.audit, facts=own.facts, cibuildwheel=own.cibuildwheel)
+
+    @property
+    def reference(self) -> str:
+        """What ``--recipe`` takes for the recipe: its name, or the file that nothing but its path finds."""
+        file = self.source_file
+        return file if file.endswith(".toml") and posixpath.basename(file) not in _FOUND else self.recipe
 
     def names_of(self, stage: str) -> tuple[str, ...]:
         """Return the names of a stage, which cells with settings of their own may have once more; a context replaces all."""

@@ -15,7 +15,7 @@ from bakery.core.target_kinds import Phase
 from bakery.plan.cells import Cell
 from bakery.plan.delivery import Cache, Ci, Cibuildwheel, Naming, Secret, Variable
 from bakery.plan.model import leaves
-from bakery.plan.values import Value, literal, substitute
+from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
 from bakery.resolve.naming import tested_framework
@@ -103,7 +103,15 @@ def cibuildwheel(inputs: StageInputs) -> Cibuildwheel:
     """Return the settings of a recipe for cibuildwheel."""
     recipe, framework = inputs.recipe, inputs.settings.framework
     source, builder, test = recipe.source, recipe.builder, recipe.test
-    commands = {"linux": None, "macos": recipe.macos.test_command, "windows": recipe.windows.test_command}
+    # Without a GPU, only a command for the system alone is run; that of Linux is kept for `wheel-bakery gpu-test`.
+    shared = None if test.gpu else test.command
+    commands = {
+        "linux": test.command,
+        "macos": recipe.macos.test_command or shared,
+        "windows": recipe.windows.test_command or shared,
+    }
+    before_all = {"linux": "", "macos": recipe.macos.before_all, "windows": recipe.windows.before_all}
+    before_build = parse(builder.before_build.command if builder.before_build else "")
     return Cibuildwheel(
         frontend=recipe.wheel.frontend.value,
         package=folder(inputs) if source.path else "",
@@ -112,9 +120,10 @@ def cibuildwheel(inputs: StageInputs) -> Cibuildwheel:
         system_packages=builder.system_packages,
         requirements=parse_all((*(framework.build if framework else ()), *builder.requirements)),
         environment={system: _environment(recipe, system) for system in names.SYSTEMS},
-        before_all={"linux": "", "macos": recipe.macos.before_all, "windows": recipe.windows.before_all},
+        before_all={system: parse(text) for system, text in before_all.items()},
+        before_build_variables=tuple(dict.fromkeys(part.name for part in before_build if isinstance(part, Ref))),
         test_requirements=parse_all((*tested_framework(inputs.settings), *test.requirements)),
-        test_command={system: parse(text) if (text := own or test.command) else () for system, own in commands.items()},
+        test_command={system: parse(text) if text else () for system, text in commands.items()},
         test_gpu=_gpu(test),
         load=test.load_shared_objects,
         minimum_macos=recipe.macos.minimum or "",

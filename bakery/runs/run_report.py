@@ -94,7 +94,7 @@ class RunReport:
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
     about several wheels together. ``started``: when the first cell could start, in seconds since
     1970. ``replaced``: wheel that had another content in the output folder → what changed since; empty if unknown.
-    ``about``: what ran, where and when, for people (`about`).
+    ``about``: what ran, where and when, for people (`about`). ``reference``: what ``--recipe`` takes (`Plan.reference`).
     """
 
     recipe: str
@@ -109,6 +109,7 @@ class RunReport:
     started: float = 0.0
     replaced: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
+    reference: str = ""
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -153,6 +154,7 @@ class RunReport:
         return {
             "version": VERSION,
             "recipe": self.recipe,
+            "reference": self.reference or self.recipe,
             "about": dict(self.about),
             "succeeded": self.succeeded,
             "stopped": self.stopped,

@@ -924,11 +924,12 @@ def test_requirements_replace_those_of_the_same_distribution(tmp_path: Path, end
         ("Requires-Dist: cudart\n", 'Provides-Extra: cuda12\nRequires-Dist: cudart>=12; extra == "cuda12"\n'),
     ],
 )
-def test_requirements_of_an_extra_are_added(tmp_path: Path, own: str, wanted: str) -> None:
-    head = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{own}"
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_requirements_of_an_extra_are_added(tmp_path: Path, own: str, wanted: str, quote: str) -> None:
+    head = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{own}".replace('"', quote)
     write_tree(tmp_path, head)
-    finish.require(str(tmp_path), ['cudart>=12; extra == "cuda12"'])
-    assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == head + wanted
+    finish.require(str(tmp_path), [f"cudart>=12; extra == {quote}cuda12{quote}"])
+    assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == head + wanted.replace('"', quote)
 
 
 def test_the_parts_of_a_naming() -> None:

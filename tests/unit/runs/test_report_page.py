@@ -75,7 +75,12 @@ def test_the_page_says_what_ran_and_what_to_type_next(project: Path) -> None:
     page = report_page.write(runs_of(project) / "2")
     document = embedded(page)
     (failure,) = document["failures"]
-    assert failure["commands"] == ["wheel-bakery logs cp313", "wheel-bakery full --failed"]
+    assert failure["commands"] == ["wheel-bakery logs cp313 --recipe demo", "wheel-bakery full --failed --recipe demo"]
+    # Only its file finds a recipe that another file than bakery.toml has.
+    file = runs_of(project) / "2/report.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"reference": "a b.toml"}))
+    (failure,) = embedded(report_page.write(file.parent))["failures"]
+    assert failure["commands"][0] == "wheel-bakery logs cp313 --recipe 'a b.toml'"
     assert failure["link"] == "logs/wheel-0.log"
     (wheel,) = document["wheels"]
     assert (wheel["cells"], wheel["platform"], wheel["kept"]) == (["cp311"], "0", False)
