@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
+from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.image_names import ImageName, parse
 from bakery.core.names import DERIVED, TESTED_TORCH, axis_variable, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value
+from bakery.resolve.naming import always_required
 from bakery.resolve.rules.cache_use import CacheUse, Host, cache_use
 from bakery.resolve.rules.project import Project
 from bakery.toolchains.facts import libc_floor, manylinux_images, suites
@@ -117,8 +120,32 @@ class RuleSubject:
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
-        """The Python packages that the recipe requires."""
-        return tuple(item for item in map(_requirement, self.required) if item)
+        """The Python packages that the recipe requires for the cell."""
+        return self._applying(self.required)
+
+    @cached_property
+    def test_requirements(self) -> tuple[Requirement, ...]:
+        """The Python packages of the cell's test."""
+        return self._applying(_text(item, self.arguments) for item in self.plan.facts.test_requirements)
+
+    @cached_property
+    def always_required(self) -> frozenset[str]:
+        """The distributions whose requirements in the wheel replace the project's own ones."""
+        return frozenset(always_required(_text(item, self.arguments) for item in self.plan.audit.requires))
+
+    def _applying(self, texts: Iterable[str]) -> tuple[Requirement, ...]:
+        return tuple(item for item in map(_requirement, texts) if item and self.applies(item))
+
+    def applies(self, requirement: Requirement) -> bool:
+        """Whether a requirement's marker holds for the cell; false if it depends on what no plan knows."""
+        marker = requirement.marker
+        if marker is None:
+            return True
+        try:
+            # Of the Python, the last part is unknown, too.
+            return all(marker.evaluate(_marker_environment(self.python, self.platform, part)) for part in ("0", "99"))
+        except (ValueError, UndefinedEnvironmentName, RecursionError):
+            return False
 
     @cached_property
     def torch(self) -> str:
@@ -166,6 +193,36 @@ class RuleSubject:
 
 
 _requirement = cache(parse_requirement)
+
+_SYSTEMS = {
+    "linux": ("posix", "linux", "Linux"),
+    "macos": ("posix", "darwin", "Darwin"),
+    "windows": ("nt", "win32", "Windows"),
+}
+"""System of a platform → os_name, sys_platform and platform_system of Python there."""
+
+
+@cache
+def _marker_environment(python: str, platform: str, last: str) -> dict[str, str]:
+    """Return what markers of requirements see in a cell; ``last`` is the last part of the Python's version."""
+    system, minor = platform.partition("/")[0], python.removesuffix("t")
+    os_name, sys_platform, platform_system = _SYSTEMS[system]
+    machine = MACHINES[platform]
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": f"{minor}.{last}",
+        "os_name": os_name,
+        # Windows writes it in capitals.
+        "platform_machine": machine.upper() if system == "windows" else machine,
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_system": platform_system,
+        "platform_version": "",
+        "python_full_version": f"{minor}.{last}",
+        "python_version": minor,
+        "sys_platform": sys_platform,
+        "extra": "",
+    }
 
 
 def subjects(plan: Plan, host: Host | None = None, project: Project | None = None) -> Iterator[RuleSubject]:

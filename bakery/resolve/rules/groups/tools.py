@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from bakery.resolve.rules.rule import Severity, rule
@@ -42,7 +43,7 @@ def _has_fixed(subject: RuleSubject, fixed: str) -> bool:
     """Whether the recipe requires a fixed sccache, or none at all, since an image may contain one. Bakery's has a wheel."""
     if SCCACHE in subject.environment.values():
         return False
-    requirements = [item for item in subject.requirements if item.name == "sccache"]
+    requirements = [item for item in subject.requirements if canonicalize_name(item.name) == "sccache"]
     if not requirements and "sccache" not in subject.plan.facts.packages:
         return True
     floors = [spec for item in requirements for spec in item.specifier if spec.operator in (">=", "==", "~=")]
