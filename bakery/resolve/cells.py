@@ -15,19 +15,23 @@ from bakery.recipe.load import Loaded
 from bakery.resolve.matrix import CellDraft, combinations, identifiers, matches
 from bakery.resolve.select_toolkits import needed_releases
 from bakery.resolve.set_option import check_patterns, override_platforms, selects
-from bakery.resolve.settings import Settings, check_releases, check_values
+from bakery.resolve.settings import PLATFORM_OVERRIDE, Settings, check_releases, check_values
 from bakery.resolve.stage_inputs import StageInputs
 
 
-def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override]) -> tuple[CellDraft, ...]:
+def draft_cells(
+    loaded: Loaded, settings: Settings, overrides: Sequence[Override], *, adds: bool = False
+) -> tuple[CellDraft, ...]:
     """Return the cells of the matrix with the build arguments that overrides of single cells set.
+
+    ``adds``: the platforms of the command line are added to those of the recipe.
 
     Raises:
         UsageError: an override matches no target, or gives a cell another platform than its id has.
         PlanError: the matrix has no cells or too many, none of them is for Linux, or a value is not valid.
     """
     matrix = loaded.recipe.matrix
-    points = combinations(settings.axes, matrix.exclude, matrix.include, len(matrix.overrides))
+    points = combinations(settings.axes, matrix.exclude, _included(loaded, settings, adds=adds), len(matrix.overrides))
     check_releases(points)
     drafts = [CellDraft(cell_id, axes) for cell_id, axes in zip(identifiers(points), points, strict=True)]
     check_patterns(overrides, [draft.id for draft in drafts])
@@ -59,6 +63,18 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
         return replace(draft, args=args)
 
     return tuple(map(with_args, drafts))
+
+
+def _included(loaded: Loaded, settings: Settings, *, adds: bool) -> list[dict[str, str]]:
+    """Return ``matrix.include`` with the values that the environment and the command line give axes; ``adds``: platforms are added."""
+    names = {axis: axis_variable(axis) for axis in settings.axes} | {"platform": PLATFORM_OVERRIDE}
+    given = {axis: values for axis, values in settings.axes.items() if names[axis] in settings.given}
+    if adds:
+        given.pop("platform", None)
+    return [
+        {axis: given[axis][0] if axis in given and value not in given[axis] else value for axis, value in entry.items()}
+        for entry in loaded.recipe.matrix.include
+    ]
 
 
 def with_shared_wheels(drafts: Sequence[CellDraft], settings: Settings) -> tuple[CellDraft, ...]:

@@ -40,7 +40,7 @@ from bakery.resolve.own_settings import apart, joined
 from bakery.resolve.references import parse as parse_value
 from bakery.resolve.references import parse_table
 from bakery.resolve.select_toolkits import select_toolkits
-from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, apply_to_recipe, buildx_overrides
+from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, adds_platforms, apply_to_recipe, buildx_overrides
 from bakery.resolve.settings import Settings, check_values, decide
 from bakery.resolve.source_context import ignore_patterns, source_context
 from bakery.resolve.stage_inputs import StageInputs, compilers_take_slots
@@ -68,11 +68,12 @@ def resolve(
         UsageError: ``sets`` names a variable or a target that does not exist.
         PlanError: no plan can satisfy the recipe.
     """
-    variables, platforms, overrides = apply_to_recipe(sets or SetOptions(), loaded)
+    sets = sets or SetOptions()
+    variables, platforms, overrides = apply_to_recipe(sets, loaded)
     check_values(epoch.variable(item.value, str(item)) for item in overrides if item.key == f"args.{epoch.NAME}")
     given = (environ or {}, variables, platforms, committed)
     settings = decide(loaded, *given)
-    drafts = draft_cells(loaded, settings, overrides)
+    drafts = draft_cells(loaded, settings, overrides, adds=any(map(adds_platforms, sets.overrides)))
     sets_of_cells = list(apart(loaded.recipe, settings, drafts))
     builds = merged_builds(
         settings, drafts, {draft.id: recipe for _, recipe, cells in sets_of_cells for draft in cells}

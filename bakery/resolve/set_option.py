@@ -177,6 +177,11 @@ def apply_to_recipe(
     return variables, platforms, tuple(rest)
 
 
+def adds_platforms(override: Override) -> bool:
+    """Whether an option adds platforms to those of the recipe."""
+    return override.key == "platform" and override.append
+
+
 def _selects_all(pattern: str) -> bool:
     """Whether a pattern selects every cell: all targets, or all of one kind, since a cell's targets are one build."""
     return pattern == "*" or pattern in GROUPS or pattern in {f"{kind}-*" for kind in Kind}

@@ -177,6 +177,24 @@ def test_set_of_all_targets_is_taken_over() -> None:
     assert [cell.platform for cell in more.cells] == ["linux/amd64", "linux/arm64"]
 
 
+@pytest.mark.parametrize(
+    ("sets", "cells"),
+    [
+        ([], ["cp311-amd64-1", "cp313-amd64-1", "cp313-arm64-2"]),
+        (["KIND=3"], ["cp311-amd64-3", "cp313-amd64-3", "cp313-arm64-3"]),
+        (["PYTHON_VERSION=3.14"], ["cp314-amd64-1", "cp314-arm64-2"]),
+        (["*.platform=linux/amd64"], ["cp311-amd64-1", "cp313-amd64-1", "cp313-amd64-2"]),
+        (["*.platform=linux/amd64", "KIND=1"], ["cp311-amd64-1", "cp313-amd64-1"]),
+        (["*.platform+=linux/amd64"], ["cp311-amd64-1", "cp313-amd64-1", "cp313-arm64-2"]),
+    ],
+)
+def test_set_reaches_the_cells_of_include(sets: list[str], cells: list[str]) -> None:
+    include = [{"python": "3.13", "kind": "2", "platform": "linux/arm64"}]
+    plan = plan_of(*sets, matrix={"python": ["3.11", "3.13"], "kind": ["1"], "include": include})
+    found = [(cell.axes["python"].replace(".", ""), cell.platform[6:], cell.args["KIND"]) for cell in plan.cells]
+    assert [f"cp{python}-{machine}-{kind}" for python, machine, kind in found] == cells
+
+
 def test_what_a_cell_needs_follows_its_values() -> None:
     plan = plan_of("wheel-cp313.args.CUDA_VERSION=12.8.0", **CUDA, matrix={"python": ["3.11", "3.13"]})
     assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.0"]]
