@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from bakery.cli.tables.plan import to_json
 from bakery.core.errors import PlanError, UsageError
@@ -175,6 +176,29 @@ def test_set_of_all_targets_is_taken_over() -> None:
         assert (named.values()["A"], [cell.platform for cell in named.cells]) == ("2", ["linux/arm64"])
     more = plan_of("*.platform+=linux/arm64")
     assert [cell.platform for cell in more.cells] == ["linux/amd64", "linux/arm64"]
+
+
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [
+        ("https://github.com/org/proj@v1", "https://github.com/org/proj.git#v1"),
+        ("https://github.com/org/proj/@v1", "https://github.com/org/proj.git#v1"),
+        ("https://me@github.com/org/proj.git@a/b", "https://me@github.com/org/proj.git#a/b"),
+        ("ssh://git@github.com/org/proj.git@v1", "ssh://git@github.com/org/proj.git#v1"),
+        ("git@github.com:org/proj.git@v1", "git@github.com:org/proj.git#v1"),
+        ("file:///srv/a@b@v1", "file:///srv/a@b#v1"),
+        ("ssh://git@github.com/org/proj.git", None),
+        ("https://me@github.com/org/proj", None),
+        ("git@github.com:org/proj.git", None),
+        ("https://me@github.com", None),
+    ],
+)
+def test_the_ref_of_a_git_source_is_behind_its_path(source: str, address: str | None) -> None:
+    if address is None:
+        with pytest.raises(ValidationError, match="expected a ref with git: a branch, a tag or a commit"):
+            plan_of(source=f"git+{source}")
+    else:
+        assert Add((address,), "/src") in stage(plan_of(source=f"git+{source}"), "source").steps
 
 
 @pytest.mark.parametrize(
