@@ -89,7 +89,7 @@ def with_shared_wheels(drafts: Sequence[CellDraft], settings: Settings) -> tuple
 def _check_torch(drafts: Sequence[CellDraft], settings: Settings, floor: str) -> None:
     """Raise PlanError if a cell's torch is older than the recipe promises."""
     variable = next((item.value for item in settings.variables if item.name == axis_variable("torch")), "")
-    releases = {draft.axes.get("torch", variable) for draft in drafts}
+    releases = {draft.args.get(axis_variable("torch"), variable) for draft in drafts}
     if older := sorted(item for item in releases if _torch_release(item) < _torch_release(floor)):
         raise PlanError(
             f"wheel.torch-abi is {floor}, and the matrix has torch {', '.join(older)}",

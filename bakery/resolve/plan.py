@@ -24,6 +24,7 @@ from bakery.resolve.asking import git_variables
 from bakery.resolve.build_facts import build_facts
 from bakery.resolve.cells import draft_cells, finish_cells, python_release, with_shared_wheels
 from bakery.resolve.delivery import (
+    check_publish,
     cibuildwheel,
     foreign,
     layer_cache,
@@ -85,6 +86,7 @@ def resolve(
     groups = [_sharing(group, groups) for group in groups]
     plans = [_plan_of(group, groups, builds) for group in groups]
     plan = merged_plan(joined(plans, [draft.id for draft in drafts]), builds)
+    check_publish(plan)
     try:
         for_pull_request(plan)
     except UsageError as error:
@@ -185,7 +187,7 @@ def _plan(loaded: Loaded, inputs: StageInputs, plan_stages: tuple[Stage, ...], a
         origins=settings.origins,
         given=settings.given_arguments,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
-        ci=workflow_settings(recipe.ci, namings(settings), gpu=recipe.test.gpu) if recipe.ci else None,
+        ci=workflow_settings(recipe.ci, gpu=recipe.test.gpu) if recipe.ci else None,
         lock=lock,
         max_project_mb=size_mb(limit) if (limit := recipe.wheel.max_project_size) else 0,
         max_growth=int(growth.rstrip(" %")) if (growth := recipe.wheel.max_growth) else None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from packaging.markers import UndefinedEnvironmentName
@@ -231,9 +231,12 @@ def subjects(plan: Plan, host: Host | None = None, project: Project | None = Non
     Without ``host`` and ``project``, no rule about the machine and the source folder applies.
     """
     readers: dict[str, _Reader] = {}
+    unnamed = _unnamed_axes(plan)
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
-        reader = readers.setdefault(cell.own, readers.get(cell.own) or _Reader(plan.of(cell), host or Host(), project))
+        if cell.own not in readers:
+            readers[cell.own] = _Reader(plan.of(cell), _like(cell, plan), unnamed, host or Host(), project)
+        reader = readers[cell.own]
         groups.setdefault((cell.own, *reader.key(cell)), []).append(cell)
     yield from (readers[cells[0].own].subject(cells) for cells in groups.values())
 
@@ -241,19 +244,24 @@ def subjects(plan: Plan, host: Host | None = None, project: Project | None = Non
 class _Reader:
     """Reads subjects from a plan; values that no cell changes are read once."""
 
-    def __init__(self, plan: Plan, host: Host, project: Project | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        alike: Sequence[Cell],
+        unnamed: Mapping[str, tuple[str, ...]],
+        host: Host,
+        project: Project | None,
+    ) -> None:
         self._plan, self._host, self._project = plan, host, project
         self._cache = cache_use(plan)
         self._facts = facts = plan.facts
-        namings = plan.audit.namings
-        self._names = tuple(value for naming in namings for value in (naming.name, naming.local, naming.build_tag))
         pairs = (*facts.environment, *facts.config_settings)
-        values = (*(value for _, value in pairs), *facts.requirements, facts.framework_index, *self._names)
+        values = (*(value for _, value in pairs), *facts.requirements, facts.framework_index, *_names(plan))
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}
         refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
         self._key_args = tuple(sorted({*refs, *facts.declared, *_READ_BY_RULES}))
-        self._unnamed = _unnamed_axes(plan, self._names)
-        builders = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
+        self._unnamed = unnamed
+        builders = [cell for cell in alike if cell.built_by == cell.id]
         self._pythons = {
             platform: tuple(dict.fromkeys(cell.axes["python"] for cell in builders if cell.platform == platform))
             for platform in {cell.platform for cell in builders}
@@ -305,11 +313,27 @@ class _Reader:
         )
 
 
-def _unnamed_axes(plan: Plan, names: Sequence[Value]) -> dict[str, tuple[str, ...]]:
+def _like(cell: Cell, plan: Plan) -> list[Cell]:
+    """Return the cells whose build backends get the same options as that of a cell."""
+    options = plan.of(cell).facts.config_settings
+    same = {own for own, settings in plan.own.items() if settings.facts.config_settings == options}
+    same |= {""} if plan.facts.config_settings == options else set()
+    return [other for other in (*plan.cells, *plan.cibuildwheel_cells) if other.own in same]
+
+
+def _names(plan: Plan) -> tuple[Value, ...]:
+    """Return the texts that name the wheels of cells with one naming."""
+    return tuple(value for item in plan.audit.namings for value in (item.name, item.local, item.build_tag))
+
+
+def _unnamed_axes(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return cell → the axes in which cells differ whose wheels have its wheel's name; only those that have such cells."""
     groups: dict[tuple[object, ...], list[Cell]] = {}
+    names_of = {own: _names(replace(plan, audit=settings.audit)) for own, settings in plan.own.items()}
+    names_of[""] = _names(plan)
     for cell in plan.cells:
         if cell.built_by == cell.id:
+            names = names_of[cell.own]
             values = plan.values_of_wheel(cell) if any(isinstance(part, Ref) for name in names for part in name) else {}
             texts = (_text(name, values) for name in names)
             groups.setdefault((cell.axes["python"], cell.platform, cell.is_musl, *texts), []).append(cell)
