@@ -42,7 +42,7 @@ from bakery.resolve.references import parse as parse_value
 from bakery.resolve.references import parse_table
 from bakery.resolve.select_toolkits import select_toolkits
 from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, adds_platforms, apply_to_recipe, buildx_overrides
-from bakery.resolve.settings import Settings, check_values, decide
+from bakery.resolve.settings import Settings, check_known, check_values, decide, of_cells, settable
 from bakery.resolve.source_context import ignore_patterns, source_context
 from bakery.resolve.stage_inputs import StageInputs, compilers_take_slots
 from bakery.resolve.stages import stages
@@ -71,6 +71,7 @@ def resolve(
     """
     sets = sets or SetOptions()
     variables, platforms, overrides = apply_to_recipe(sets, loaded)
+    check_known(variables, settable(loaded))
     check_values(epoch.variable(item.value, str(item)) for item in overrides if item.key == f"args.{epoch.NAME}")
     given = (environ or {}, variables, platforms, committed)
     settings = decide(loaded, *given)
@@ -83,6 +84,8 @@ def resolve(
     for ending, recipe, cells in sets_of_cells:
         own = replace(loaded, recipe=recipe)
         groups.append(_Group(own, decide(own, *given) if recipe != loaded.recipe else settings, cells, ending))
+    # A base whose name has variables may have had no registry in the end.
+    check_known(variables, set().union(*(of_cells(group.loaded) for group in groups)))
     groups = [_sharing(group, groups) for group in groups]
     plans = [_plan_of(group, groups, builds) for group in groups]
     plan = merged_plan(joined(plans, [draft.id for draft in drafts]), builds)

@@ -13,7 +13,7 @@ from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Arg
+from bakery.plan.dockerfile import Arg, Run
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.plan.values import substitute
@@ -91,6 +91,20 @@ def test_the_wheel_of_newer_pythons_is_tested_by_cells_with_another_test() -> No
     assert {cell.id: cell.built_by for cell in plan.cells} == {"cp311": "cp311", "cp313": "cp313", "cp314": "cp313"}
     assert [plan.of(cell).audit.abi3 for cell in plan.cells] == ["", "3.13", "3.13"]
     assert [bool(plan.of(cell).facts.test_requirements) for cell in plan.cells] == [False, False, True]
+
+
+@pytest.mark.parametrize(("steps", "table"), [("test", "test"), ("native", "native")])
+def test_a_secret_is_for_a_step_that_some_cells_have(steps: str, table: str) -> None:
+    more = {"test": 'command = "ls"', "native": 'command = "make", into = "x"'}[table]
+    plan = plan_of(
+        f'name = "x"\nmatrix.python = ["3.11", "3.13"]\nsecrets.tok = {{ env = "TOK", steps = ["{steps}"] }}\n'
+        '[[matrix.overrides]]\nwhere = { python = "3.11" }\nbuilder = { environment = { A = "1" } }\n'
+        f'[[matrix.overrides]]\nwhere = {{ python = "3.13" }}\n{table} = {{ {more} }}\n'
+    )
+    mounts = [
+        mount.id for stage in plan.stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts
+    ]
+    assert "tok" in mounts
 
 
 def test_a_short_name_with_variables_is_a_base_for_each_cell() -> None:

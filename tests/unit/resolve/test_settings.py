@@ -111,7 +111,7 @@ def test_a_recipe_made_in_python_has_origins(tmp_path: Path) -> None:
 
 def test_unknown_variables_of_the_command_line(loaded: Loaded) -> None:
     with pytest.raises(UsageError) as caught:
-        decide(loaded, {}, {"LEVLE": "1", "ZZZ": "1"}, None)
+        resolve(loaded, parse_set_options(["LEVLE=1", "ZZZ=1"]))
     assert caught.value.details == ("LEVLE: did you mean LEVEL?", 'ZZZ: declare it: [variables] ZZZ = "1"')
 
 

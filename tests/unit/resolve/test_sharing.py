@@ -136,7 +136,10 @@ def test_no_stage_of_the_wheel_sees_the_python_of_the_test() -> None:
 def test_the_command_before_the_build_knows_the_python_of_the_wheel(
     command: str, told: tuple[tuple[str, Value], ...]
 ) -> None:
-    for plan, expected in ((shared(builder={"before-build": command}), told), (plan_of(builder={"before-build": command}), ())):
+    for plan, expected in (
+        (shared(builder={"before-build": command}), told),
+        (plan_of(builder={"before-build": command}), ()),
+    ):
         (stage,) = (stage for stage in plan.stages if stage.name == "before-build")
         (run,) = (step for step in stage.steps if isinstance(step, Run))
         (shell,) = (item for item in run.commands if isinstance(item, Command) and item.words[-1] == (command,))

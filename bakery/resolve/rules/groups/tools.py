@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from bakery.core.names import DERIVED, axis_variable, with_derived
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.resolve.rules.subject import RuleSubject
 from bakery.resolve.stage_inputs import SCCACHE
@@ -100,14 +101,24 @@ def _public_local(subject: RuleSubject) -> Iterator[str]:
     "Wheels of different cells have different names",
     why="An index and dist/ have one file of each name. If two cells build different wheels with one name, the run fails "
     "after both were compiled. Only the project can know whether its version already differs.",
-    fix='tell them apart: naming = { local = "cu${CUDA_TAG}" } in [wheel], or build-tag for a public index; ignore this if the '
+    fix="tell them apart: write the naming in the message in [wheel], or build-tag for a public index; ignore this if the "
     "project's own version has the value",
     source="the binary distribution format; flash-attention and vLLM name the CUDA release in the local version",
     severity=Severity.WARNING,
 )
 def _names(subject: RuleSubject) -> Iterator[str]:
     if subject.unnamed_axes:
-        yield f"cells that differ only in {' and '.join(subject.unnamed_axes)} build wheels of one name"
+        local = "".join(_label(axis, {cell.axes[axis] for cell in subject.plan.cells}) for axis in subject.unnamed_axes)
+        axes = " and ".join(subject.unnamed_axes)
+        yield f'cells that differ only in {axes} build wheels of one name: naming = {{ local = "{local}" }}'
+
+
+def _label(axis: str, values: set[str]) -> str:
+    """Return the part of a local version with the value of an axis, as short as the values stay different."""
+    variable, plain = axis_variable(axis), {"cuda": "cu"}.get(axis, axis.replace("-", ""))
+    short = variable.replace("_VERSION", "_TAG" if axis == "cuda" else "_MINOR")
+    parts = {with_derived({variable: value}).get(short) for value in values}
+    return f"{plain}${{{short if short in DERIVED and len(parts) == len(values) else variable}}}"
 
 
 @rule(
