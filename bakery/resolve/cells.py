@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,10 @@ from bakery.plan.cells import Cell, Image, Need
 from bakery.plan.delivery import Override
 from bakery.plan.values import Ref
 from bakery.recipe.load import Loaded
+from bakery.recipe.models.text import REFERENCE
+from bakery.recipe.problems import nearest
 from bakery.resolve.matrix import CellDraft, combinations, identifiers, matches
+from bakery.resolve.origins import place
 from bakery.resolve.select_toolkits import needed_releases
 from bakery.resolve.set_option import check_patterns, override_platforms, selects
 from bakery.resolve.settings import PLATFORM_OVERRIDE, Settings, check_releases, check_values
@@ -63,6 +67,25 @@ def draft_cells(
         return replace(draft, args=args)
 
     return tuple(map(with_args, drafts))
+
+
+def unmatched(loaded: Loaded) -> Iterator[str]:
+    """Yield the entries of ``matrix.exclude`` and ``matrix.overrides`` that match no value of the recipe's own axes."""
+    recipe, matrix = loaded.recipe, loaded.recipe.matrix
+    own = {"python": matrix.python, **matrix.axes, "platform": recipe.platforms}
+    excluded = ((f"matrix.exclude[{index}]", entry) for index, entry in enumerate(matrix.exclude))
+    overridden = ((f"matrix.overrides[{index}].where", item.where) for index, item in enumerate(matrix.overrides))
+    for path, entry in (*excluded, *overridden):
+        # What is included is not excluded.
+        more = matrix.include if path.endswith(".where") else ()
+        for axis, glob in entry.items():
+            values = (*own[axis], *(item[axis] for item in more if axis in item))
+            # The platforms of a variable are those of whoever builds.
+            if any(fnmatch.fnmatchcase(value, glob) or REFERENCE.search(value) for value in values):
+                continue
+            near = next((value for value in values if value.startswith(glob)), None) or nearest(glob, values)
+            meant = f"; did you mean {near!r}?" if near else f", only {', '.join(values)}"
+            yield f"{place(loaded, path)}: {path}: axis {axis} has no {glob!r}{meant}"
 
 
 def _included(loaded: Loaded, settings: Settings, *, adds: bool) -> list[dict[str, str]]:

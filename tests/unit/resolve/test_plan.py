@@ -239,10 +239,17 @@ def test_a_platform_for_some_cells() -> None:
 
 def test_set_of_some_targets() -> None:
     python = {"python": ["3.11", "3.13"]}
-    plan = plan_of("wheel-cp313.args.A=2", "*.args.EXTRA=3", "full.tags=a", "dev.pull=true", matrix=python)
+    plan = plan_of(
+        "wheel-cp313.args.A=2",
+        "*.args.BUILDKIT_X=3",
+        "full.tags=a",
+        "dev.pull=true",
+        matrix=python,
+        variables={"A": "1"},
+    )
     assert [dict(cell.args) for cell in plan.cells] == [
-        {"PYTHON_VERSION": "3.11", "EXTRA": "3"},
-        {"PYTHON_VERSION": "3.13", "A": "2", "EXTRA": "3"},
+        {"PYTHON_VERSION": "3.11", "BUILDKIT_X": "3"},
+        {"PYTHON_VERSION": "3.13", "A": "2", "BUILDKIT_X": "3"},
     ]
     assert plan.overrides == (
         Override("wheel-*", "tags", False, "a"),
@@ -259,6 +266,8 @@ def test_set_of_some_targets() -> None:
         ("wheel-cp311.platform+=linux/arm64", "a cell has one platform"),
         ("*.platform=linux/mips", "unknown platform"),
         ("A=1", "no such variable"),
+        ("*.args.LEVLE=3", "has no effect: the recipe has no build argument LEVLE"),
+        ("wheel-cp311.args.pattern=3", "has no effect: the recipe has no build argument pattern"),
     ],
 )
 def test_set_that_cannot_be(text: str, message: str) -> None:

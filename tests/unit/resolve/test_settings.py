@@ -193,6 +193,6 @@ def test_texts_are_composed(tmp_path: Path) -> None:
     """HCL composes every string; one form from the start keeps plan and bake file the same."""
     apart, composed = "e\u0301 \uf900", "\u00e9 \u8c48"
     recipe = Recipe(name="demo", variables={"TEXT": Variable(default=apart), "OTHER": Variable(default="")})
-    made = plans.planned(recipe, tmp_path, f"*.args.EXTRA={apart}", environ={"BAKERY_OTHER": apart})
+    made = plans.planned(recipe, tmp_path, f"*.args.BUILDKIT_X={apart}", environ={"BAKERY_OTHER": apart})
     assert made.values()["TEXT"] == made.values()["OTHER"] == composed
-    assert made.cells[0].args["EXTRA"] == composed
+    assert made.cells[0].args["BUILDKIT_X"] == composed
