@@ -72,6 +72,7 @@ class Plan:
         max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
         merged: the native builds that every wheel has the results of; empty without ``native.merge``.
         unmerged: the plan with a cell for each of these builds, for those who judge what compiles; None without them.
+        unmatched: entries of the recipe's matrix that match no value of its axes, in words.
         max_growth: how much larger than in the release before a wheel may be, in percent; None for no limit.
     """
 
@@ -110,6 +111,7 @@ class Plan:
     lock: str = "bakery.lock"
     max_project_mb: int = 0
     max_growth: int | None = None
+    unmatched: tuple[str, ...] = ()
     own: Mapping[str, OwnSettings] = field(default_factory=dict)
     merged: tuple[Merged, ...] = ()
     unmerged: Plan | None = None

@@ -13,8 +13,8 @@ from bakery.core.errors import PlanError
 from bakery.core.names import BASE_REGISTRY, BASE_SECRETS, CacheBackend, size_mb
 from bakery.core.target_kinds import Phase
 from bakery.plan.cells import Cell
-from bakery.plan.delivery import Cache, Ci, Cibuildwheel, Naming, Secret, Variable
-from bakery.plan.model import leaves
+from bakery.plan.delivery import Cache, Ci, Cibuildwheel, Secret, Variable
+from bakery.plan.model import Plan, leaves
 from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
@@ -58,16 +58,18 @@ def layer_cache(settings: Settings) -> Cache:
     )
 
 
-def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *, gpu: bool = False) -> Ci:
-    """Return the settings of a workflow; PlanError if it publishes, and every wheel has a local version.
-
-    ``namings`` are those of a recipe's wheels; ``gpu``: its test needs a GPU.
-    """
-    if ci.publish and all(naming.local for naming in namings):
+def check_publish(plan: Plan) -> None:
+    """Raise PlanError if a workflow publishes, and every wheel of all cells has a local version."""
+    if plan.ci and plan.ci.publish and all(naming.local for audit in plan.audits for naming in audit.namings):
         raise PlanError(
             "ci.publish: every wheel has a local version, and public package indexes accept none",
-            hint="set ci.pages = true for an index of your own, or name one of the wheels with clean = true",
+            hint="remove ci.publish, and set ci.pages = true for an index of your own; or give the wheels a name without it, "
+            "too: also-named = [{ clean = true }] in [wheel]",
         )
+
+
+def workflow_settings(ci: models.Ci, *, gpu: bool = False) -> Ci:
+    """Return the settings of a workflow; PlanError if they contradict each other. ``gpu``: the recipe's test needs a GPU."""
     if ci.test_publish and not ci.publish:
         raise PlanError("ci.test-publish: nothing is published after it", hint="set ci.publish, too, or remove it")
     if ci.nightly and not ci.schedule:
