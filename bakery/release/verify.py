@@ -103,7 +103,7 @@ def verify(
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
         planned += (matched := [path for paths in found.values() for path in paths])
         problems += _of_other_source(plan, matched, of_source, (names or {}).get(plan.recipe, ""))
-        sizes += _size(plan, matched, variants)
+        sizes += _size(plan, found, variants)
         growth |= _growth(plan, matched, baseline)
     problems = missing + problems + [f"{path.name}: in no plan{_beside(path, planned)}" for path in left]
     wrong = tag_faults(plans, named, tag) if tag else []
@@ -197,16 +197,19 @@ def unversioned(wheel: Path) -> tuple[object, ...]:
     return version.local, build, systems, _place(wheel)
 
 
-def _size(plan: Plan, planned: Sequence[Path], variants: Sequence[Path]) -> Iterable[ProjectSize]:
-    """Yield the size of the wheels of a plan, with their variants, for each name of a distribution."""
-    projects: dict[str, list[Path]] = {}
-    for path in planned:
-        projects.setdefault(str(parse_wheel_name(path.name)[0]), []).append(path)
-    for project, wheels in projects.items():
-        names = {path.name for path in wheels}
-        size = _bytes(wheels)
+def _size(plan: Plan, found: Mapping[str, Sequence[Path]], variants: Sequence[Path]) -> Iterable[ProjectSize]:
+    """Yield the size of the wheels of a plan, cell → wheels, with their variants, for each name of a distribution."""
+    cells = {cell.id: cell for cell in (*plan.cells, *plan.cibuildwheel_cells)}
+    projects: dict[str, dict[str, list[Path]]] = {}
+    for cell, paths in found.items():
+        for path in paths:
+            projects.setdefault(str(parse_wheel_name(path.name)[0]), {}).setdefault(cell, []).append(path)
+    for project, by_cell in projects.items():
+        names = {path.name for paths in by_cell.values() for path in paths}
+        sizes = {cell: _bytes(paths) for cell, paths in by_cell.items()}
         labelled = _bytes(path for path in variants if split_label(path.name)[0] in names)
-        yield ProjectSize(project, size + labelled, uploaded(plan, size) + labelled, limit_of(plan))
+        public = sum(uploaded(plan, cells[cell], size) for cell, size in sizes.items())
+        yield ProjectSize(project, sum(sizes.values()) + labelled, public + labelled, limit_of(plan))
 
 
 def _bytes(paths: Iterable[Path]) -> int:
