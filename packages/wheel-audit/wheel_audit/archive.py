@@ -21,7 +21,7 @@ from wheel_audit.macho import MAGICS, read_macho
 from wheel_audit.metadata import check_work
 from wheel_audit.pe import read_pe
 from wheel_audit.plain_files import open_plain
-from wheel_audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
+from wheel_audit.zips import METHODS, ZIP_ERRORS, error_text, layout_defect, open_zip
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
@@ -68,7 +68,8 @@ class Archive:
 
     ``texts`` has path → content of the dist-info files that the audit reads. ``binaries`` are those that a loader would
     load; ``unreadable_objects`` has path → why one cannot be parsed. ``defect`` says why the file is not a zip archive,
-    ``excess`` which limit was exceeded, so that the rest was not read. ``size`` is that of the archive.
+    ``layout`` what is in it beside its members, ``excess`` which limit was exceeded, so that the rest was not read.
+    ``size`` is that of the archive.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -76,6 +77,7 @@ class Archive:
     binaries: list[Binary] = field(default_factory=list)
     unreadable_objects: dict[str, str] = field(default_factory=dict)
     defect: str = ""
+    layout: str = ""
     excess: str = ""
     size: int = 0
 
@@ -123,6 +125,7 @@ def read_archive(path: Path) -> Archive:
         archive = Archive(size=stream.seek(0, 2))
         try:
             with open_zip(stream) as zipped:
+                archive.layout = layout_defect(stream, zipped)
                 _read_members(archive, zipped)
         except OverLimit as reason:
             archive.excess = str(reason)

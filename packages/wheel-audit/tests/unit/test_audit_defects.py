@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import runpy
 import stat
@@ -392,6 +393,16 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "truncated": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: data[:-40])),
     "garbage": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"PK" * 999)),
     "empty": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"")),
+    "bytes after the archive": ("archive-layout", lambda folder: _rewritten(write_wheel(folder), lambda data: data + b"x")),
+    "bytes before the archive": (
+        "archive-layout",
+        lambda folder: _rewritten(write_wheel(folder), lambda data: b"#!/bin/sh\n" + data),
+    ),
+    "member that the table lacks": ("archive-layout", lambda folder: _rewritten(write_wheel(folder), _hiding)),
+    "header with another size": (
+        "archive-layout",
+        lambda folder: _rewritten(write_wheel(folder), lambda data: _patched(data, 18, b"\1\0\0\0")),
+    ),
     "too large": ("size-limit", lambda folder: _rewritten(write_wheel(folder), lambda data: bytes(2 << 20) + data)),
 }
 
@@ -622,6 +633,41 @@ def _corrupted(path: Path) -> Path:
     with zipfile.ZipFile(path, "a") as zipped:
         zipped.writestr("demo/data", marker, zipfile.ZIP_STORED)
     return _rewritten(path, lambda data: data.replace(marker, marker.upper()))
+
+
+def _hiding(data: bytes) -> bytes:
+    """Insert a member that only a reader of local headers finds, before the table."""
+    with zipfile.ZipFile(hidden := io.BytesIO(), "w") as zipped:
+        zipped.writestr("demo/evil.py", b"1")
+    table, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
+    more = hidden.getvalue().partition(b"PK\1\2")[0]
+    return data[:table] + more + data[table : end + 16] + (table + len(more)).to_bytes(4, "little") + data[end + 20 :]
+
+
+class _Pipe(io.BytesIO):
+    """A file that cannot be sought: zipfile writes sizes and checksums after the content."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise OSError
+
+    seek = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("target", [io.BytesIO, _Pipe])
+@pytest.mark.parametrize("large", [True, False])
+def test_archives_of_all_kinds(tmp_path: Path, target: type[io.BytesIO], large: bool) -> None:
+    path = write_wheel(tmp_path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(copy := target(), "w") as new:
+        new.comment = b"made by a tool"
+        new.writestr(zipfile.ZipInfo("demo/"), b"")
+        for info in old.infolist():
+            with new.open(info.filename, "w", force_zip64=large) as member:
+                member.write(old.read(info))
+    path.write_bytes(copy.getvalue())
+    assert not ids(path)
 
 
 def _flagged(path: Path) -> Path:
