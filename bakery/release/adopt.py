@@ -43,12 +43,14 @@ class Published:
 
 
 def release_on(links: Iterable[Link], project: str, wanted: str) -> Published:
-    """Return a release: the ``wanted`` version, or the newest that has a wheel. Raises UnavailableError if there is none."""
+    """Return a release: the ``wanted`` version, or the newest with a wheel that is not yanked.
+
+    Raises UnavailableError if there is none.
+    """
     versions: dict[Link, Version | None] = {link: _version(link.name) for link in links}
     wheels = {link: version for link, version in versions.items() if version and link.name.endswith(".whl")}
-    releases = sorted(
-        {Version(item.public) for item in wheels.values()}, key=lambda item: (not item.is_prerelease, item)
-    )
+    offered = {Version(item.public) for link, item in wheels.items() if wanted or not link.yanked}
+    releases = sorted(offered, key=lambda item: (not item.is_prerelease, item))
     if not releases or (wanted and Version(wanted) not in releases):
         raise UnavailableError(
             f"the package index has no wheel of {project}{f' {wanted}' if wanted else ''}",
@@ -56,7 +58,11 @@ def release_on(links: Iterable[Link], project: str, wanted: str) -> Published:
             details=[f"it has wheels of {', '.join(map(str, releases[-8:]))}"] if releases else (),
         )
     version = Version(wanted) if wanted else releases[-1]
-    chosen = [link for link, item in versions.items() if item and Version(item.public) == version]
+    chosen = [
+        link
+        for link, item in versions.items()
+        if item and Version(item.public) == version and (wanted or not link.yanked)
+    ]
     return Published(
         str(version),
         tuple(link for link in chosen if link in wheels),

@@ -393,7 +393,10 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "truncated": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: data[:-40])),
     "garbage": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"PK" * 999)),
     "empty": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"")),
-    "bytes after the archive": ("archive-layout", lambda folder: _rewritten(write_wheel(folder), lambda data: data + b"x")),
+    "bytes after the archive": (
+        "archive-layout",
+        lambda folder: _rewritten(write_wheel(folder), lambda data: data + b"x"),
+    ),
     "bytes before the archive": (
         "archive-layout",
         lambda folder: _rewritten(write_wheel(folder), lambda data: b"#!/bin/sh\n" + data),
