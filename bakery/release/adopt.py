@@ -28,7 +28,7 @@ from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.fatbin import sorted_archs
 from wheel_audit.finding import Severity
 from wheel_audit.requirements import parse_requirement
-from wheel_audit.tags import parse_platform, parse_release
+from wheel_audit.tags import oldest_tags, parse_platform, parse_release
 from wheel_audit.text import listed
 from wheel_audit.wheel_names import parse_wheel_name
 
@@ -175,16 +175,17 @@ def _in_tags(report: WheelReport, promise: ExpectedWheel, libc: tuple[str, str])
         yield True, f"is for the stable ABI ({', '.join(stable)}); the recipe has no wheel.abi3"
     elif stable and f"cp{promise.pythons[0].replace('.', '')}" not in report.pythons:
         yield True, f"is tagged {', '.join(stable)}; the recipe has wheel.abi3 = {promise.pythons[0]!r}"
-    tags = [tag for tag in map(parse_platform, report.platforms) if tag.libc or tag.macos]
+    name, release = libc
+    planned = parse_platform(promise.plat) if promise.plat else None
+    system = planned.system if planned else "musllinux" if name == "musl" else "manylinux"
+    tags = oldest_tags(map(parse_platform, report.platforms))
     if not tags:
         return
-    tag = min(tags, key=lambda item: item.libc or item.macos or ())
-    if promise.plat:
-        planned = parse_platform(promise.plat)
+    tag = next((item for item in tags if item.system == system), tags[0])
+    if planned:
         if (planned.system, planned.libc, planned.macos) != (tag.system, tag.libc, tag.macos):
             yield True, f"is tagged {tag.text}; the recipe promises {promise.plat}"
         return
-    name, release = libc
     if not release or not tag.libc:
         yield False, f"the oldest system: the recipe names none, and the release is tagged {tag.text}"
     elif parse_release(release) != tag.libc:

@@ -98,6 +98,22 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
         ON_WINDOWS,
     ),
     "excluded DLL": (windows(image(imports=("FOO1.dll",), delayed=("nvcuda.dll",))), ON_WINDOWS),
+    "helper for other processes": (
+        windows(image(), more={"demo/run.exe": image("x86", library=False), "demo/other.pyd": image()}),
+        ON_WINDOWS,
+    ),
+    "10.16 is 11.0": (mac(thin("x86_64")[:], "cp311-cp311-macosx_10_16_x86_64"), ExpectedWheel(platform="macos/amd64")),
+    "DLLs of several Pythons": (
+        wheel(
+            "py3-none-win_amd64",
+            {f"demo/_core.cp{python}-win_amd64.pyd": image(imports=(f"python{python}.dll",)) for python in (311, 312)},
+        ),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
+    "its own Python": (
+        wheel("py3-none-win_amd64", {"demo/x.dll": image(), "demo/python311.dll": image(imports=())}),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
     ".NET": (windows(image(), more={"demo/net.dll": image("x86", imports=("mscoree.dll",), managed=True)}), ON_WINDOWS),
     "launcher in a pure wheel": (wheel("py3-none-any", {"demo/w64.exe": image(library=False)}), ExpectedWheel()),
 }
@@ -169,6 +185,11 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image()}),
         ExpectedWheel(platform="windows/amd64"),
     ),
+    "one Python's library in a wheel for all": (
+        "python-dll",
+        wheel("py3-none-win_amd64", {"demo/_core.pyd": image()}),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
     "pyd of another Python": ("extension-abi", wheel(WIN, {"demo/_core.cp310-win_amd64.pyd": image()}), ON_WINDOWS),
     "excluded DLL is bundled": (
         "bundled-library",
@@ -197,6 +218,14 @@ def test_without_a_promise_what_another_wheel_may_bring_only_warns(tmp_path: Pat
         ("runtime-missing", Severity.WARNING),
         ("dll-missing", Severity.WARNING),
     }
+
+
+def test_a_helper_for_another_machine_only_warns(tmp_path: Path) -> None:
+    for make, id in (
+        (windows(image(), more={"demo/attach_x86.dll": image("x86", imports=())}), "pe-machine"),
+        (mac(thin(), lib__attach=thin("x86_64", kind="library")), "macho-machine"),
+    ):
+        assert [(f.check, f.severity) for f in audit_wheel(make(tmp_path)).findings] == [(id, Severity.WARNING)]
 
 
 def test_facts_are_read(tmp_path: Path) -> None:

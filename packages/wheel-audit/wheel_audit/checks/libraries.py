@@ -142,11 +142,16 @@ def _search_path_defect(file: str, path: str) -> str:
 
 def _check_dlls(wheel: Wheel, outside: tuple[str, ...], severity: Severity) -> Iterator[Finding]:
     inside = {entry.path.rpartition("/")[2].lower() for entry in wheel.archive.entries}
+    imported = {name.lower() for image in wheel.images for name in image.imports}
+    pythons = {name for name in imported if (match := PYTHON_DLL.fullmatch(name)) and match[1] != "3"}
     for image in filter(is_extension_or_dll, wheel.images):
         loaded = frozenset(image.imports)
         for name in dict.fromkeys((*image.imports, *image.delayed)):
             if match := PYTHON_DLL.fullmatch(name):
                 yield from _check_python_dll(wheel, image, match)
+                if pythons == {name.lower()} and name.lower() not in inside and _is_for_all(wheel):
+                    text = f"needs {name}, so it loads in one Python, but the wheel is tagged for all of them"
+                    yield Finding("python-dll", severity, text, image.path)
             elif DEBUG_DLL.fullmatch(name):
                 text, hint = f"needs {name}, which only Visual Studio installs", "build in release mode: /MD, not /MDd"
                 yield error("debug-runtime", text, image.path, hint)
@@ -166,7 +171,8 @@ def _check_python_dll(wheel: Wheel, image: PeImage, match: re.Match[str]) -> Ite
         yield error("debug-runtime", f"needs {name}, a Python for debugging", image.path)
         return
     tags = wheel.filename.tags
-    releases = {(m[1], m[2]) for tag in tags if (m := _RELEASE.fullmatch(tag.abi))}
+    names = {tag.interpreter if tag.abi == "none" else tag.abi for tag in tags}
+    releases = {(m[1], m[2]) for name in names if (m := _RELEASE.fullmatch(name))}
     if release == "3":
         return
     if not releases and any(tag.abi in ("abi3", "abi3t") for tag in tags):
@@ -176,6 +182,11 @@ def _check_python_dll(wheel: Wheel, image: PeImage, match: re.Match[str]) -> Ite
     elif releases and (release, free_threaded.lower()) not in releases:
         text = f"needs {name}, the wheel is tagged {', '.join(sorted(map(str, tags)))}"
         yield error("python-dll", text, image.path)
+
+
+def _is_for_all(wheel: Wheel) -> bool:
+    """Whether any Python takes the wheel: ``py3-none``."""
+    return all(tag.abi == "none" and tag.interpreter.startswith("py") for tag in wheel.filename.tags)
 
 
 def _check_dylibs(wheel: Wheel, outside: tuple[str, ...], severity: Severity) -> Iterator[Finding]:
