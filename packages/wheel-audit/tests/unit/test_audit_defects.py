@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
 import runpy
@@ -16,7 +18,7 @@ import pytest
 from elfs import shared_object
 from machos import thin
 from sample import sampled
-from wheels import EXTENSION, TAG, write_wheel
+from wheels import EXTENSION, TAG, digest, write_wheel
 
 from wheel_audit.auditor import audit_wheel
 from wheel_audit.checks import check_ids
@@ -439,6 +441,45 @@ def test_every_check_id_is_planted() -> None:
     elsewhere |= {"variant-file", "variant-label", "variant-property"}  # test_variant.py
     contents = {check for check in check_ids() if check.startswith("wheel-contents")}  # test_audit_tools.py
     assert {check for check, _ in DEFECTS.values()} | elsewhere | contents == check_ids().keys()
+
+
+def _hashed(algorithm: str, text: str) -> str:
+    """Return RECORD with the digests of another algorithm, for the empty file and the module."""
+    for data in (b"", shared_object()):
+        other = base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest()).rstrip(b"=").decode()
+        text = text.replace(f"sha256={digest(data)}", f"{algorithm}={other}")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("edit", "is_right"),
+    [
+        (partial(_hashed, "sha384"), True),
+        (partial(_hashed, "sha512"), True),
+        (partial(_hashed, "sha1"), False),
+        (partial(_hashed, "md5"), False),
+        (lambda text: _hashed("sha512", text).replace("sha512=", "sha384="), False),
+        (lambda text: text.replace(",0\n", ",\n"), True),
+    ],
+)
+def test_what_record_may_have(tmp_path: Path, edit: Callable[[str], str], is_right: bool) -> None:
+    assert ids(write_wheel(tmp_path, edit_record=edit), FULL) == (set() if is_right else {"record-hash"})
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "is_right"),
+    [
+        ("01cu128", "01cu128", True),
+        ("1cu128", "01cu128", True),
+        ("0", "00", True),
+        ("01", "10", False),
+        ("1a", "1b", False),
+    ],
+)
+def test_build_tags_are_compared_as_installers_do(tmp_path: Path, name: str, build: str, is_right: bool) -> None:
+    text = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nBuild: {build}\nTag: {TAG}\n"
+    path = write_wheel(tmp_path, filename=f"demo-1.0-{name}-{TAG}.whl", wheel=text)
+    assert ids(path) == (set() if is_right else {"metadata-build"})
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "0.1", "0.1.0.dev1", "0.0.2.dev1", "0.2.dev1", "1.0+local"])
