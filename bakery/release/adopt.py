@@ -257,7 +257,7 @@ _WARNED = ("device-arch-variant", "device-code-absent", "device-toolkit", "requi
 
 def _in_content(report: WheelReport, promise: ExpectedWheel) -> _Told:
     """Compare device code and libraries, and what else the audit would refuse."""
-    archs = sorted_archs(arch for item in report.objects for arch in item.device_code.archs)
+    archs = sorted_archs(arch for item in report.device_objects for arch in item.device_code.archs)
     if archs and not promise.cuda:
         yield True, f"has device code for {', '.join(archs)}; the recipe compiles no CUDA"
     elif promise.cuda and not promise.device_archs:

@@ -69,6 +69,11 @@ class WheelBinaries:
         return tuple(binary for binary in self.binaries if isinstance(binary, PeImage))
 
     @property
+    def device_objects(self) -> tuple[SharedObject | PeImage, ...]:
+        """The objects that may have device code and need CUDA's libraries: CUDA has no macOS any more."""
+        return tuple(binary for binary in self.binaries if isinstance(binary, SharedObject | PeImage))
+
+    @property
     def bundled(self) -> tuple[Binary, ...]:
         """The libraries that a repair tool copied into ``NAME.libs/`` or ``.dylibs/``."""
         return tuple(binary for binary in self.binaries if is_grafted(binary.path))

@@ -677,9 +677,23 @@ def test_without_a_promise_a_linux_tag_only_warns(tmp_path: Path) -> None:
     assert report.ok
 
 
-def test_a_known_library_in_the_projects_own_folder_is_only_mentioned(tmp_path: Path) -> None:
-    report = audit_wheel(with_object(tmp_path, shared_object(), "demo/lib/libcudart.so.12"))
-    assert [(f.check, f.severity) for f in report.findings] == [("bundled-library", Severity.INFO)]
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("demo/lib/libcudart.so.12", Severity.INFO),
+        ("demo/lib/libcuda.so.1", Severity.ERROR),
+        ("demo/libnvidia-ml.so.1", Severity.ERROR),
+        ("demo/lib/stubs/libcuda.so", Severity.INFO),
+        *(
+            (f"demo.libs/{name}-1a2b3c4d.so.12", Severity.ERROR)
+            for name in ("libnppc", "libnvjpeg", "libnvvm", "libcufftMp", "libnvblas")
+        ),
+    ],
+)
+def test_known_libraries_in_the_wheel(path: str, severity: Severity, tmp_path: Path) -> None:
+    """In the project's own folder, another wheel's library is only mentioned; the driver's belongs to the machine."""
+    findings = audit_wheel(with_object(tmp_path, shared_object(), path)).findings
+    assert [(f.check, f.severity) for f in findings] == [("bundled-library", severity)]
 
 
 def test_many_findings_of_one_check_are_cut(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from elfs import shared_object
+from fatbins import for_archs
 from machos import SYSTEM, thin, universal
 from pes import image
 from wheels import write_wheel
@@ -220,6 +221,25 @@ def test_without_a_promise_what_another_wheel_may_bring_only_warns(tmp_path: Pat
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("demo/cudart64_12.dll", Severity.INFO),
+        ("demo/nvcuda.dll", Severity.ERROR),
+        *(
+            (f"demo.libs/{name}.dll", Severity.ERROR)
+            for name in (
+                *("nvJitLink_120_0", "nvrtc-builtins64_128", "nvfatbin_120_0", "cupti64_2025.1.0", "nppc64_12"),
+                *("nvjpeg64_12", "nvvm64_40_0", "cublasLt64_12-1a2b3c4d5e6f708192a3b4c5d6e7f809"),
+            )
+        ),
+    ],
+)
+def test_known_libraries_in_a_wheel_for_windows(path: str, severity: Severity, tmp_path: Path) -> None:
+    findings = audit_wheel(windows(image(), more={path: image(imports=())})(tmp_path)).findings
+    assert [(f.check, f.severity) for f in findings] == [("bundled-library", severity)]
+
+
 def test_a_helper_for_another_machine_only_warns(tmp_path: Path) -> None:
     for make, id in (
         (windows(image(), more={"demo/attach_x86.dll": image("x86", imports=())}), "pe-machine"),
@@ -277,7 +297,7 @@ def test_no_damage_raises_anything_else_or_takes_long(kind: str) -> None:
     sound = {
         "thin": thin(needed=(SYSTEM, "@rpath/a.dylib"), rpaths=("@loader_path",), name="b"),
         "universal": universal(thin("x86_64"), thin()),
-        "pe": image(delayed=("a.dll",)),
+        "pe": image(delayed=("a.dll",), sections={".nv_fatb": for_archs("sm_80", "compute_90")}),
     }[kind]
     random = Random(0)
     read = read_pe if kind == "pe" else read_macho

@@ -18,6 +18,7 @@ from wheel_audit.pe import PeImage
 from wheel_audit.requirements import parse_requirement
 from wheel_audit.systems import (
     DEBUG_DLL,
+    DRIVER,
     KNOWN_EXTERNAL,
     MACOS_PYTHON,
     PROVIDERS,
@@ -52,16 +53,19 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 def _check_contained(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield libraries that must not be in the wheel, with their sizes.
 
-    Bundled libraries and those that the recipe excludes are errors. A known library in the project's own folder is only
-    mentioned: it may be the purpose of the wheel, as for NVIDIA's and torch's.
+    Bundled libraries, those that the recipe excludes and those of the driver are errors. Another known library in the
+    project's own folder is only mentioned: it may be the purpose of the wheel, as for NVIDIA's and torch's.
     """
     for binary in wheel.binaries:
         names = _names(binary)
         excluded = matches(names, expected.excludes)
         if excluded or matches(names, KNOWN_EXTERNAL):
-            wrong = excluded or is_grafted(binary.path)
+            # What is linked with a toolkit's stubs finds the driver later: no loader searches there.
+            driver = matches(names, DRIVER) and "stubs" not in PurePosixPath(binary.path).parts
+            wrong = excluded or driver or is_grafted(binary.path)
             text = f"contains {names[0]} ({binary.size / 1e6:.1f} MB)"
             hint = "exclude it from the repair and require the package that provides it" if wrong else ""
+            hint = "leave it out: it must be that of the driver on the user's machine" if driver else hint
             yield Finding("bundled-library", Severity.ERROR if wrong else Severity.INFO, text, binary.path, hint)
 
 
