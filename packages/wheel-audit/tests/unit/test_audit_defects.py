@@ -108,6 +108,24 @@ GOOD: dict[str, tuple[Callable[[Path], Path], ExpectedWheel]] = {
         ),
         FULL,
     ),
+    "musl with libgcc's version of glibc": (
+        lambda folder: write_wheel(
+            folder,
+            "cp311-cp311-musllinux_1_2_aarch64",
+            {
+                "demo/_core.so": shared_object(
+                    "aarch64",
+                    needed=["libgcc_s-1a2b3c4d.so.1", "libc.musl-aarch64.so.1"],
+                    versions={"libgcc_s-1a2b3c4d.so.1": ["GCC_3.0", "GLIBC_2.0"]},
+                    wanted=["memcpy"],
+                ),
+                "demo.libs/libgcc_s-1a2b3c4d.so.1": shared_object(
+                    "aarch64", needed=["libc.musl-aarch64.so.1"], versions={}
+                ),
+            },
+        ),
+        ExpectedWheel(platform="linux/arm64", plat="musllinux_1_2_aarch64"),
+    ),
     "musl": (
         lambda folder: write_wheel(
             folder,

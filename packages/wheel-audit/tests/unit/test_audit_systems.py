@@ -240,10 +240,12 @@ def test_known_libraries_in_a_wheel_for_windows(path: str, severity: Severity, t
     assert [(f.check, f.severity) for f in findings] == [("bundled-library", severity)]
 
 
-def test_a_helper_for_another_machine_only_warns(tmp_path: Path) -> None:
+def test_what_is_only_a_warning(tmp_path: Path) -> None:
     for make, id in (
         (windows(image(), more={"demo/attach_x86.dll": image("x86", imports=())}), "pe-machine"),
         (mac(thin(), lib__attach=thin("x86_64", kind="library")), "macho-machine"),
+        # No tag says 13.3.
+        (mac(thin(floor=(13, 3)), "cp311-cp311-macosx_13_0_arm64"), "macos-floor"),
     ):
         assert [(f.check, f.severity) for f in audit_wheel(make(tmp_path)).findings] == [(id, Severity.WARNING)]
 

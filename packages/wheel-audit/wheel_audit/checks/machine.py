@@ -178,4 +178,6 @@ def _check_macos(wheel: Wheel) -> Iterator[Finding]:
                 floor = max(floor, _FIRST_ARM)
             if floor and part.floor and part.floor > floor:
                 text = f"needs macOS {release_text(part.floor)} on {part.machine}, the tag says {release_text(floor)}"
-                yield error("macos-floor", text, binary.path)
+                # No tag says 13.3: onnx's wheels that need it are tagged 13.0.
+                untold = part.floor[0] == floor[0] and floor >= _FIRST_ARM
+                yield Finding("macos-floor", error_if(not untold), text, binary.path)
