@@ -119,6 +119,11 @@ def is_extension_or_dll(image: PeImage) -> bool:
     return image.is_library and image.file_name.lower().endswith((".pyd", ".dll"))
 
 
+def starts_module(binary: SharedObject) -> bool:
+    """Whether Python can import this object; torch and ctypes load others, whatever Python their name is for."""
+    return hash(f"PyInit_{binary.file_name.partition('.')[0]}") in binary.symbols.defined
+
+
 def is_grafted(path: str) -> bool:
     """Whether ``path`` is in a folder of bundled libraries."""
     return any(part.endswith((".libs", ".dylibs")) for part in PurePosixPath(path).parts[:-1])

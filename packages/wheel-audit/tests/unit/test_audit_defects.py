@@ -563,6 +563,8 @@ def test_tags_that_no_installer_takes(tag: str, tmp_path: Path) -> None:
         ("py3-none", ["cpython-312-x86_64-linux-gnu.so"], True),
         ("py2.py3-none", ["pypy310-pp73-x86_64-linux-gnu.so"], True),
         ("py3-none", ["cpython-311-x86_64-linux-gnu.so", "cpython-312-x86_64-linux-gnu.so"], False),
+        # torch.ops.load_library takes it.
+        ("py3-none", ["library.cpython-312-x86_64-linux-gnu.so"], False),
         ("py3-none", ["so"], False),
         ("py3-none", ["abi3.so"], False),
         ("cp312-none", ["cpython-312-x86_64-linux-gnu.so"], False),
@@ -571,7 +573,10 @@ def test_tags_that_no_installer_takes(tag: str, tmp_path: Path) -> None:
 def test_a_module_for_one_python_in_a_wheel_for_all(
     tag: str, modules: list[str], is_found: bool, tmp_path: Path
 ) -> None:
-    files = {f"demo/_core.{suffix}": shared_object() for suffix in modules}
+    files = {
+        f"demo/_core.{suffix}": shared_object(defined=["PyInit__core"] * (not suffix.startswith("library")))
+        for suffix in modules
+    }
     path = write_wheel(tmp_path, f"{tag}-manylinux_2_28_x86_64", files)
     for expected, severity in ((ExpectedWheel(), Severity.WARNING), (ExpectedWheel(name="demo"), Severity.ERROR)):
         found = [item.severity for item in audit_wheel(path, expected).findings if item.check == "extension-abi"]

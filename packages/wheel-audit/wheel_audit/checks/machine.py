@@ -14,7 +14,7 @@ from wheel_audit.macho import MachObject
 from wheel_audit.pe import PeImage
 from wheel_audit.systems import newest_glibcxx
 from wheel_audit.tags import Release, arch_of, parse_release, release_text
-from wheel_audit.wheel import Wheel, is_extension_or_dll, is_grafted
+from wheel_audit.wheel import Wheel, is_extension_or_dll, is_grafted, starts_module
 
 _MODULE = re.compile(r"\.(?:(?:cpython-|pypy|abi3)[^/]*\.so|abi3\.so|pyd)$", re.IGNORECASE)
 _WIDE = ("x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64")
@@ -105,8 +105,7 @@ def _loaded(wheel: Wheel) -> set[str]:
 
 
 def _is_module(binary: Binary) -> bool:
-    start = hash(f"PyInit_{binary.file_name.partition('.')[0]}")
-    return bool(_MODULE.search(binary.path)) or (isinstance(binary, SharedObject) and start in binary.symbols.defined)
+    return bool(_MODULE.search(binary.path)) or (isinstance(binary, SharedObject) and starts_module(binary))
 
 
 def _needs(binary: Binary) -> Iterable[str]:

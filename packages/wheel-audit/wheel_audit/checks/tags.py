@@ -19,7 +19,7 @@ from wheel_audit.tags import (
     parse_platform,
     parse_release,
 )
-from wheel_audit.wheel import Wheel
+from wheel_audit.wheel import Wheel, starts_module
 
 _STABLE = ("abi3", "abi3t")
 _TO_ABI3 = (
@@ -163,7 +163,9 @@ def _check_extensions(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding
         yield error("extension-abi", text, min(files.values()), hint)
     elif len(files) == 1 and abis == {"none"}:
         # With modules for several Pythons, each finds its own.
-        yield Finding("extension-abi", error_if(not expected.is_empty), _FOR_ONE, min(files.values()), _FOR_ONE_HINT)
+        libraries = {item.path for item in wheel.objects if not starts_module(item)}
+        if modules := {path for path, _ in found} - libraries:
+            yield Finding("extension-abi", error_if(not expected.is_empty), _FOR_ONE, min(modules), _FOR_ONE_HINT)
     machines = {machine for tag in wheel.platforms if tag.is_linux for machine in tag.machines}
     for path, match in found:
         # Other systems have other words at its place, or none.
