@@ -35,12 +35,14 @@ def audit(
 
     Example: wheel-bakery audit dist/*.whl --json
     """
-    from wheel_audit.command import audit_files, reason
+    from wheel_audit.command import BadBaselineError, audit_files, reason
 
     try:
         outcome = audit_files(wheels, out, baseline=baseline, size=size, verbose=verbose, as_json=json)
     except OSError as error:
         raise OutputError(reason(baseline or Path(), error)) from error
+    except BadBaselineError as error:
+        raise UsageError(str(error), hint="--baseline names a wheel") from error
     out.file.flush()
     if outcome.unread:
         raise OutputError(

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from elfs import shared_object
+from fatbins import for_archs
 from machos import SYSTEM, thin, universal
 from pes import image
 from wheels import write_wheel
@@ -98,6 +99,22 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
         ON_WINDOWS,
     ),
     "excluded DLL": (windows(image(imports=("FOO1.dll",), delayed=("nvcuda.dll",))), ON_WINDOWS),
+    "helper for other processes": (
+        windows(image(), more={"demo/run.exe": image("x86", library=False), "demo/other.pyd": image()}),
+        ON_WINDOWS,
+    ),
+    "10.16 is 11.0": (mac(thin("x86_64")[:], "cp311-cp311-macosx_10_16_x86_64"), ExpectedWheel(platform="macos/amd64")),
+    "DLLs of several Pythons": (
+        wheel(
+            "py3-none-win_amd64",
+            {f"demo/_core.cp{python}-win_amd64.pyd": image(imports=(f"python{python}.dll",)) for python in (311, 312)},
+        ),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
+    "its own Python": (
+        wheel("py3-none-win_amd64", {"demo/x.dll": image(), "demo/python311.dll": image(imports=())}),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
     ".NET": (windows(image(), more={"demo/net.dll": image("x86", imports=("mscoree.dll",), managed=True)}), ON_WINDOWS),
     "launcher in a pure wheel": (wheel("py3-none-any", {"demo/w64.exe": image(library=False)}), ExpectedWheel()),
 }
@@ -169,6 +186,11 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image()}),
         ExpectedWheel(platform="windows/amd64"),
     ),
+    "one Python's library in a wheel for all": (
+        "python-dll",
+        wheel("py3-none-win_amd64", {"demo/_core.pyd": image()}),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
     "pyd of another Python": ("extension-abi", wheel(WIN, {"demo/_core.cp310-win_amd64.pyd": image()}), ON_WINDOWS),
     "excluded DLL is bundled": (
         "bundled-library",
@@ -197,6 +219,35 @@ def test_without_a_promise_what_another_wheel_may_bring_only_warns(tmp_path: Pat
         ("runtime-missing", Severity.WARNING),
         ("dll-missing", Severity.WARNING),
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("demo/cudart64_12.dll", Severity.INFO),
+        ("demo/nvcuda.dll", Severity.ERROR),
+        *(
+            (f"demo.libs/{name}.dll", Severity.ERROR)
+            for name in (
+                *("nvJitLink_120_0", "nvrtc-builtins64_128", "nvfatbin_120_0", "cupti64_2025.1.0", "nppc64_12"),
+                *("nvjpeg64_12", "nvvm64_40_0", "cublasLt64_12-1a2b3c4d5e6f708192a3b4c5d6e7f809"),
+            )
+        ),
+    ],
+)
+def test_known_libraries_in_a_wheel_for_windows(path: str, severity: Severity, tmp_path: Path) -> None:
+    findings = audit_wheel(windows(image(), more={path: image(imports=())})(tmp_path)).findings
+    assert [(f.check, f.severity) for f in findings] == [("bundled-library", severity)]
+
+
+def test_what_is_only_a_warning(tmp_path: Path) -> None:
+    for make, id in (
+        (windows(image(), more={"demo/attach_x86.dll": image("x86", imports=())}), "pe-machine"),
+        (mac(thin(), lib__attach=thin("x86_64", kind="library")), "macho-machine"),
+        # No tag says 13.3.
+        (mac(thin(floor=(13, 3)), "cp311-cp311-macosx_13_0_arm64"), "macos-floor"),
+    ):
+        assert [(f.check, f.severity) for f in audit_wheel(make(tmp_path)).findings] == [(id, Severity.WARNING)]
 
 
 def test_facts_are_read(tmp_path: Path) -> None:
@@ -248,7 +299,7 @@ def test_no_damage_raises_anything_else_or_takes_long(kind: str) -> None:
     sound = {
         "thin": thin(needed=(SYSTEM, "@rpath/a.dylib"), rpaths=("@loader_path",), name="b"),
         "universal": universal(thin("x86_64"), thin()),
-        "pe": image(delayed=("a.dll",)),
+        "pe": image(delayed=("a.dll",), sections={".nv_fatb": for_archs("sm_80", "compute_90")}),
     }[kind]
     random = Random(0)
     read = read_pe if kind == "pe" else read_macho
