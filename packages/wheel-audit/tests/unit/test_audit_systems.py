@@ -250,6 +250,60 @@ def test_what_is_only_a_warning(tmp_path: Path) -> None:
         assert [(f.check, f.severity) for f in audit_wheel(make(tmp_path)).findings] == [(id, Severity.WARNING)]
 
 
+RIGHT_TAGS = [
+    "cp312-cp312-macosx_11_0_arm64", "cp312-cp312-macosx_10_9_universal2",
+    "cp312-cp312-macosx_10_9_x86_64.macosx_26_0_arm64", "cp39-abi3-macosx_10_16_x86_64",
+    "cp27-cp27mu-manylinux1_x86_64", "cp36.cp37-cp36m.cp37m-macosx_10_6_intel", "cp312-none-win32",
+    "cp315-abi3.abi3t-win_arm64", "pp310-pypy310_pp73-win_amd64", "py2.py3-none-musllinux_1_1_armv7l",
+    "py312-none-any", "cp312-cp312-freebsd_14_2_release_amd64", "cp312-cp312-mingw_x86_64_ucrt",
+    "cp313-cp313-ios_13_0_arm64_iphonesimulator", "cp313-cp313-android_24_arm64_v8a",
+    "cp312-cp312-pyodide_2024_0_wasm32", "cp313-cp313t-manylinux_2_31_riscv64",
+    "graalpy311-graalpy242_311_native-manylinux_2_28_x86_64", "cp312-cp312-linux_x86_64",
+    "cp312-cp312d-win_amd64",
+]  # fmt: skip
+WRONG_TAGS = [
+    "cp312-cp312-macosx_11_1_arm64", "cp312-cp312-macosx_10_9_arm64", "cp312-cp312-macosx_11_arm64",
+    "cp312-cp312-macosx_arm64", "cp312-cp312-macos_11_0_arm64", "cp312-cp312-win64", "cp312-cp312-win_x86_64",
+    "cp312-cp312-windows_amd64", "cp312-cp312-manylinux_x86_64", "cp312-cp312-manylinux2020_x86_64",
+    "cp312-cp312-manylinux_2_28_arm64", "cp312-cp312-manylinux_2_28_amd64", "cp312-cp312-manylinux1_aarch64",
+    "cp312-cp312-musllinux_x86_64", "cp312-cp312-android_x86_64", "py3-cp312-manylinux_2_28_x86_64",
+    "cp312-cp311-win_amd64", "py39-abi3-win_amd64", "cp312-any-win_amd64",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tag", [*RIGHT_TAGS, *WRONG_TAGS, "cp312-cp312-macosx_11_0_arm64.macosx_11_1_arm64"])
+def test_tags_that_no_installer_takes(tag: str, tmp_path: Path) -> None:
+    findings = audit_wheel(write_wheel(tmp_path, tag, {})).findings
+    expected = [Severity.ERROR] if tag in WRONG_TAGS else [] if tag in RIGHT_TAGS else [Severity.WARNING]
+    assert [item.severity for item in findings if item.check == "tag-refused"] == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "modules", "is_found"),
+    [
+        ("py3-none", ["cpython-312-x86_64-linux-gnu.so"], True),
+        ("py2.py3-none", ["pypy310-pp73-x86_64-linux-gnu.so"], True),
+        ("py3-none", ["cpython-311-x86_64-linux-gnu.so", "cpython-312-x86_64-linux-gnu.so"], False),
+        # torch.ops.load_library takes it.
+        ("py3-none", ["library.cpython-312-x86_64-linux-gnu.so"], False),
+        ("py3-none", ["so"], False),
+        ("py3-none", ["abi3.so"], False),
+        ("cp312-none", ["cpython-312-x86_64-linux-gnu.so"], False),
+    ],
+)
+def test_a_module_for_one_python_in_a_wheel_for_all(
+    tag: str, modules: list[str], is_found: bool, tmp_path: Path
+) -> None:
+    files = {
+        f"demo/_core.{suffix}": shared_object(defined=["PyInit__core"] * (not suffix.startswith("library")))
+        for suffix in modules
+    }
+    path = write_wheel(tmp_path, f"{tag}-manylinux_2_28_x86_64", files)
+    for expected, severity in ((ExpectedWheel(), Severity.WARNING), (ExpectedWheel(name="demo"), Severity.ERROR)):
+        found = [item.severity for item in audit_wheel(path, expected).findings if item.check == "extension-abi"]
+        assert found == [severity] * is_found
+
+
 def test_facts_are_read(tmp_path: Path) -> None:
     data = universal(
         thin("x86_64", floor=(10, 13), signed=False),
