@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from bakery.init.findings import Fact, Place
 from bakery.init.read_native import Cargo
@@ -16,11 +16,14 @@ _ENDS = ("/__init__.py", ".py", ".pyx", "/__init__.pyi")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
-def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo: Cargo | None) -> tuple[Fact, ...]:
+def find_modules(
+    tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo: Cargo | None, installed: Sequence[Fact] = ()
+) -> tuple[Fact, ...]:
     """Return the module to import, with the file that shows it; empty if none is certain enough.
 
     Args:
         native: names of extension modules in the files of a build system.
+        installed: packages that it installs in a folder of another name than that of their sources.
     """
     name = re.sub(r"[-.]+", "_", metadata.name.text).lower() if metadata.name else ""
     dotted = metadata.name.text.lower().replace("-", "_").replace(".", "/") if metadata.name else ""
@@ -31,8 +34,10 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
     only = re.compile(r"(?:src/|python/|lib/)?(?!(?:src|python|lib)/)([A-Za-z_][A-Za-z0-9_]*)/__init__\.py")
     packages = [Fact(match[1], Place(path)) for path in tree.own if (match := only.fullmatch(path))]
     folders = _folders(metadata)
+    renamed = _tops(installed)
     module = (
         _in_tree(tree, metadata, (name, dotted))
+        or renamed.get(name)
         or _single(_listed(metadata))
         or built.get(name)
         # `python-foo` and `pyfoo` often install `foo`.
@@ -43,7 +48,7 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
         or _single({fact.text: fact for fact in _below(tree, folders, "")})
         or (Fact(dotted.replace("/", "."), Place("")) if dotted else None)
     )
-    is_extension = module is not None and any(fact.text == module.text for fact in extensions)
+    is_extension = module is not None and any(fact.text == module.text for fact in (*extensions, *renamed.values()))
     if module and not is_extension and _is_namespace(tree, folders, module.text):
         # Its import passes without any of its packages.
         inside = f"{module.text}."

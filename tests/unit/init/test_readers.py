@@ -544,6 +544,14 @@ def test_includes_in_comments_do_not_count(tmp_path: Path) -> None:
         ),
         ({"src/a/x/__init__.py": "", "src/b/y/__init__.py": ""}, None),
         ({"foo_bar/__init__.py": "", "foo_bar/sub/__init__.py": ""}, "foo_bar"),
+        # Meson installs it under another name, as in scs.
+        (
+            {
+                "foo_bar/py/__init__.py": "",
+                "meson.build": "py.install_sources('foo_bar/py/__init__.py', subdir: 'foo_bar')\n",
+            },
+            "foo_bar",
+        ),
     ],
 )
 def test_the_module_to_import(tmp_path: Path, files: dict[str, str], module: str | None) -> None:
