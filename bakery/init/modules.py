@@ -38,7 +38,7 @@ def find_modules(
     module = (
         _in_tree(tree, metadata, (name, dotted))
         or renamed.get(name)
-        or _single(_listed(metadata))
+        or _single(_listed(tree, metadata))
         or built.get(name)
         # `python-foo` and `pyfoo` often install `foo`.
         or _in_tree(tree, metadata, (re.sub(r"^(?:python_|py_?)|_python$", "", name),))
@@ -91,11 +91,15 @@ def _below(tree: Tree, folders: tuple[str, ...], inside: str) -> Iterator[Fact]:
 
 def _installed(tree: Tree, name: str) -> Fact | None:
     """Return the module that ``*.egg-info/top_level.txt`` lists: that of the project's name, or the only one."""
-    for file in sorted(tree.files):
-        if re.fullmatch(r"[^/]+\.egg-info/top_level\.txt", file):
-            modules = {word: Fact(word, Place(file)) for word in (tree.text(file) or "").split()}
-            return modules.get(name) or _single(modules)
-    return None
+    file = _top_level(tree)
+    modules = {word: Fact(word, Place(file)) for word in (tree.text(file) or "").split()}
+    return modules.get(name) or _single(modules)
+
+
+def _top_level(tree: Tree) -> str:
+    """Return the name of ``*.egg-info/top_level.txt``, which is at the top or in the folder of the packages; empty if none."""
+    pattern = re.compile(r"(?:(?:src|python|lib)/)?[^/]+\.egg-info/top_level\.txt")
+    return min(filter(pattern.fullmatch, tree.files), default="")
 
 
 def _tops(facts: Iterable[Fact]) -> dict[str, Fact]:
@@ -112,8 +116,8 @@ def _single(candidates: dict[str, Fact]) -> Fact | None:
     return next(iter(candidates.values())) if len(candidates) == 1 else None
 
 
-def _listed(metadata: Metadata) -> dict[str, Fact]:
-    """Return the packages at the top that the project lists."""
+def _listed(tree: Tree, metadata: Metadata) -> dict[str, Fact]:
+    """Return the packages at the top that the project lists, unless ``*.egg-info`` has others and their folders are not there."""
     pyproject, path = metadata.pyproject, ("tool", "setuptools")
     listed = (
         *(fact for fact in (pyproject.fact("tool", "flit", "module", "name"),) if fact),
@@ -123,7 +127,10 @@ def _listed(metadata: Metadata) -> dict[str, Fact]:
         *metadata.setup.keywords.get("packages", ()),
         *metadata.setup.keywords.get("py_modules", ()),
     )
-    return {name: fact for name, fact in _tops(listed).items() if not name.startswith(("_", "test"))}
+    tops = {name: fact for name, fact in _tops(listed).items() if not name.startswith(("_", "test"))}
+    files = {f"{folder}{name}" for folder in _folders(metadata) for name in tops}
+    is_there = not files.isdisjoint((*tree.folders, *(name.removesuffix(".py") for name in tree.files)))
+    return tops if is_there or not _top_level(tree) else {}
 
 
 def _in_tree(tree: Tree, metadata: Metadata, wanted: tuple[str, ...]) -> Fact | None:

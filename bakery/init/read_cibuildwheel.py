@@ -178,6 +178,9 @@ class _Reader:
             raise _Refused(f"a recipe takes texts and lists of texts, without ${{…}}: {', '.join(left)[:100]}")
 
     def _before_all(self, source: str, value: object) -> None:
+        if not any(map(str.strip, _texts(value, split=False))):
+            # `linux.before-all = ""` leaves out the one for all systems.
+            return
         packages: list[str] = []
         for words in _commands(value):
             manager = {"apt-get": "apt", "apt": "apt", "yum": "dnf", "dnf": "dnf"}.get(words[0] if words else "")

@@ -13,6 +13,7 @@ from bakery.init.tree import TABLES, Tree
 from bakery.recipe.toml_file import Document
 from wheel_audit.readers import Unreadable, ini_of
 
+_NAME = r"(?m)^Name: (\S+)$"
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d{1,2})")
 
 
@@ -76,7 +77,8 @@ def read_metadata(tree: Tree) -> Metadata:
     if setup is None:
         notes.append(f"setup.py is no Python 3, or larger than {LARGEST_SETUP >> 10} KiB, and was not read")
         setup = SetupPy()
-    info = (tree.text("PKG-INFO") or "")[:2000]
+    # One setup.py may build several distributions; a source distribution says which one it is.
+    info = [Fact(name, Place("PKG-INFO")) for name in re.findall(_NAME, (tree.text("PKG-INFO") or "")[:2000])[:1]]
     config = _SetupCfg(tree.text("setup.cfg") or "", notes)
 
     def first(path: tuple[str, ...], section: str, option: str, keyword: str) -> Fact | None:
@@ -99,8 +101,8 @@ def read_metadata(tree: Tree) -> Metadata:
         pyproject=pyproject,
         setup=setup,
         name=pyproject.fact("tool", "poetry", "name")
-        or first(("project", "name"), "metadata", "name", "name")
-        or next((Fact(name, Place("PKG-INFO")) for name in re.findall(r"(?m)^Name: (\S+)$", info)), None),
+        or next(filter(None, (pyproject.fact("project", "name"), *config.get("metadata", "name"), *info)), None)
+        or first(("project", "name"), "metadata", "name", "name"),
         backend=_backend(pyproject, tree),
         is_legacy=not pyproject.table("build-system"),
         requires=requires,

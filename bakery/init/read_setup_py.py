@@ -82,6 +82,9 @@ def read_setup_py(text: str) -> SetupPy | None:
     reader = _Reader(module)
     for node, is_guarded in _nodes(module):
         reader.read(node, is_guarded)
+    if reader.unpacks or not reader.has_setup:
+        # As in setup(**dict(…)); what setup() is given itself counts first.
+        reader.setup.keywords = reader.of_tables | reader.setup.keywords
     return reader.setup
 
 
@@ -89,6 +92,8 @@ class _Reader:
     def __init__(self, module: ast.Module) -> None:
         self.setup = SetupPy()
         self.left = _MOST_ITEMS
+        self.of_tables: dict[str, list[Fact]] = {}
+        self.has_setup = self.unpacks = False
         self.constants = {
             item.targets[0].id: item.value
             for item, _ in _nodes(module)
@@ -131,15 +136,18 @@ class _Reader:
             if name and default and _ARCHS.match(name[0].text) and _LIST.match(default[0].text):
                 setup.archs.setdefault(name[0].text, Fact(default[0].text, _place(call)))
         # A class of the project's own, such as ExtensionUsingNumpy, is called like setuptools' one.
+        self.has_setup = self.has_setup or called == "setup"
         is_extension = called in _EXTENSIONS or ("Extension" in called and len(call.args) > 1)
         if is_extension:
             setup.extensions.setdefault(called, _place(call))
             setup.names += self._facts(call.args[0])[:1] if call.args else []
         for keyword in call.keywords:
+            self.unpacks = self.unpacks or (called == "setup" and keyword.arg is None)
             if keyword.arg == "py_limited_api" and not is_extension:
                 self.setup.wheel_tags += self._facts(keyword.value)
             if called in ("setup", "dict") and keyword.arg:
-                setup.keywords.setdefault(keyword.arg, []).extend(self._facts(keyword.value))
+                given = setup.keywords if called == "setup" else self.of_tables
+                given.setdefault(keyword.arg, []).extend(self._facts(keyword.value))
                 if keyword.arg == "package_dir" and isinstance(keyword.value, ast.Dict):
                     self._package_folder(keyword.value)
             elif is_extension and keyword.arg == "name":
