@@ -16,7 +16,7 @@ Value = bool | str | None
 CUDA_OPTION = re.compile(r"(?!(?:.*_)?(?:TEST|EXAMPLE|BENCH(?:MARK)?)S?_)\w+_CUDA")
 """An option that compiles for CUDA what is in the wheel."""
 
-_MOST_BRANCHES = 200
+_DEEPEST = 200
 _COMMENT = re.compile(r"(?m)#[^\n]*$")
 _DEFINITION = re.compile(r"(?<![\w-])-D[ \t]*(\w[\w.-]{0,100})(?::[A-Z]+)?=([^\s\"']{0,200})")
 _CMAKE = re.compile(r"\b(if|else|elseif|endif|set|option)[ \t]*\(([^()]{0,2000})", re.IGNORECASE)
@@ -35,11 +35,19 @@ _FEATURE = {
 
 @dataclass
 class _Branch:
-    """One ``if`` that is open: whether the branch is off, and whether an earlier one was certainly taken."""
+    """One ``if`` that is open.
+
+    Attributes:
+        is_off: no build reaches the branch.
+        is_taken: every build took an earlier branch.
+        is_certain: the conditions up to here are known.
+        is_stated: a value that the project states decides, and no mere default.
+    """
 
     is_off: bool
     is_taken: bool
     is_certain: bool
+    is_stated: bool = True
 
 
 _Enter = Callable[[list[_Branch], re.Match[str]], None]
@@ -71,24 +79,27 @@ class Conditions:
         parts = self._parts(_COMMENT.sub("", text), pattern, branch)
         kept: list[str] = []
         dropped: list[str] = []
-        for part, is_off in parts:
-            (dropped if is_off else kept).append(part)
-            kept += ["\n" * part.count("\n")] if is_off else []
+        for part, off in parts:
+            kept.append("\n" * part.count("\n") if off else part)
+            # Folders that a default of CMake leaves out are read: users switch such parts on.
+            dropped += [part] if any(item.is_stated for item in off) else []
         left = "".join(kept)
         folders = {*_FOLDER.findall("".join(dropped))} - {*_FOLDER.findall(left)}
         self._left_out |= {posixpath.normpath(posixpath.join(folder, item)) for item in folders}
         return left
 
-    def _parts(self, text: str, pattern: re.Pattern[str], branch: _Enter) -> Iterator[tuple[str, bool]]:
-        """Yield the parts of a text between its conditions, and whether no build reaches them."""
+    def _parts(self, text: str, pattern: re.Pattern[str], branch: _Enter) -> Iterator[tuple[str, list[_Branch]]]:
+        """Yield the parts of a text between its conditions, and the branches that keep every build from them."""
         branches: list[_Branch] = []
         start = 0
         for match in pattern.finditer(text):
-            yield text[start : match.start()], any(item.is_off for item in branches)
+            yield text[start : match.start()], [item for item in branches if item.is_off]
             start = match.start()
-            if len(branches) < _MOST_BRANCHES:
-                branch(branches, match)
-        yield text[start:], any(item.is_off for item in branches)
+            branch(branches, match)
+            if len(branches) > _DEEPEST:
+                branches.clear()
+                break
+        yield text[start:], [item for item in branches if item.is_off]
 
     def _cmake_branch(self, branches: list[_Branch], match: re.Match[str]) -> None:
         command, words = match[1].lower(), match[2].split()
@@ -99,6 +110,9 @@ class Conditions:
             self._off.discard(words[0])
         elif command in ("if", "elseif", "else", "endif"):
             _enter(branches, command, self._cmake_truth(words) if command.endswith("if") else None)
+            if command.endswith("if") and command != "endif" and branches:
+                is_stated = not self.given.keys().isdisjoint(re.findall(r"\w+", match[2]))
+                branches[-1].is_stated = is_stated or (command == "elseif" and branches[-1].is_stated)
 
     def _cmake_truth(self, words: list[str]) -> bool | None:
         if words[:1] == ["NOT"] and words[1:2] != ["NOT"]:
