@@ -167,10 +167,45 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
     ],
 )
 def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str, value: object) -> None:
-    found = cibuildwheel(tmp_path, settings, **{"tests/x.py": ""})
+    found = cibuildwheel(tmp_path, settings, **{"tests/x.py": "", "gen.sh": "make all\n"})
     assert found.values[key][0] == value
     assert found.rest == []
     assert str(found.values[key][1]).startswith("pyproject.toml:")
+
+
+_MISSING = "the project has no {}; write it as builder.before-build"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        *((start + "ci.sh", "it installs packages") for start in ("", "./", "{project}/", "{package}/", "/project/")),
+        ("bash {project}/.ci/all.sh", "it installs packages"),
+        ("cd .ci && sudo ./all.sh", "it installs packages"),
+        ("bash -ex ./get.sh", "it downloads"),
+        ("./none.sh", _MISSING.format("none.sh")),
+        ("make && python {project}/tools/none.py", _MISSING.format("tools/none.py")),
+        ("cd tools && ./ci.sh", _MISSING.format("tools/ci.sh")),
+        ("./plain.sh", ""),
+        ("../above.sh", ""),
+        ("/opt/python/bin/python -m none.module", ""),
+        ("bash -c 'make none.sh'", ""),
+        ("CC=gcc make ./none.sh", ""),
+        ("cd {project}/.ci && ./plain.sh", ""),
+    ],
+)
+def test_scripts_that_prepare_a_build(tmp_path: Path, command: str, reason: str) -> None:
+    command = f"bash {command}" if command == "ci.sh" else command
+    files = {"ci.sh": "yum install x\n", ".ci/all.sh": "yum install x\n", ".ci/plain.sh": "", "get.sh": "curl x\n"}
+    found = cibuildwheel(tmp_path, f'before-all = "{command}"', **{**files, "plain.sh": "make\n"})
+    assert ("builder.before-build" in found.values) is not bool(reason)
+    assert [line.reason[: len(reason)] for line in found.rest] == ([reason] if reason else [])
+
+
+def test_a_script_that_is_a_link_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "ci.sh").symlink_to("/etc/hostname")
+    (line,) = cibuildwheel(tmp_path, 'before-all = "./ci.sh"').rest
+    assert line.reason.startswith(_MISSING.format("ci.sh"))
 
 
 @pytest.mark.parametrize("empty", ['before-all = ""', "before-all = []", 'before-build = " "'])
