@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bakery.init.bases import BaseChoice
-from bakery.init.findings import LONGEST_COMMAND, Place, Rest, Toml, is_requirement, plain, shell_words, texts
-from bakery.init.read_repair import read_repair
+from bakery.init.findings import LONGEST_COMMAND, Place, Rest, Toml, is_requirement, plain, shell_words
+from bakery.init.read_repair import path_in_project, read_repair
 from bakery.init.read_tests import NoSuchListError, listed_requirements
 from bakery.init.tree import TABLES, Tree
 from bakery.toolchains import facts
@@ -17,6 +18,7 @@ from bakery.toolchains import facts
 _ROOT = ("tool", "cibuildwheel")
 _AUTO = ("auto", "auto64", "native")
 _MOST_PATTERNS = 200
+_MOST_COMMANDS = 200
 
 
 @dataclass
@@ -178,6 +180,9 @@ class _Reader:
             raise _Refused(f"a recipe takes texts and lists of texts, without ${{…}}: {', '.join(left)[:100]}")
 
     def _before_all(self, source: str, value: object) -> None:
+        if not any(map(str.strip, _texts(value, split=False))):
+            # `linux.before-all = ""` leaves out the one for all systems.
+            return
         packages: list[str] = []
         for words in _commands(value):
             manager = {"apt-get": "apt", "apt": "apt", "yum": "dnf", "dnf": "dnf"}.get(words[0] if words else "")
@@ -217,12 +222,14 @@ class _Reader:
         before = self.result.values.get("builder.before-build", ({}, None))[0]
         first = [str(before["command"])] if isinstance(before, dict) and before else []
         command = " && ".join((*first, *_texts(value, split=False)))
-        command = re.sub(r"\{(?:project|package)\}", "/src", command)
+        command = re.sub(r"\{(?:project|package)\}|(?<![\w./-])/project(?=[/\s]|$)", "/src", command)
         is_plain = plain(command) and not re.search(r"[{}$]", command)
-        words = dict.fromkeys(re.split(r"[\s;&|'\"]+", command)) if is_plain else ()
-        text = "\n".join(
-            (command, *(text for _, text in texts(self.tree, filter(self.tree.files.__contains__, words))))
-        )
+        scripts = {name: self.tree.script(name) for name in _scripts(command)} if is_plain else {}
+        if missing := [name for name, text in scripts.items() if text is None]:
+            raise _Refused(
+                f"the project has no {missing[0][:80]}; write it as builder.before-build if the build needs it"
+            )
+        text = "\n".join((command, *filter(None, scripts.values())))
         if re.search(r"\b(?:apt|apt-get|yum|dnf|apk)\b", text):
             raise _Refused("it installs packages; write their names here into builder.system-packages")
         if re.search(r"\b(?:curl|wget)\b", text):
@@ -311,6 +318,24 @@ def _size(value: object) -> int:
 
 def _is_setting(value: object) -> bool:
     return plain(value) or (isinstance(value, list) and value != [] and all(map(plain, value)))
+
+
+def _scripts(command: str) -> Iterator[str]:
+    """Yield the files of the project that a command runs: its first words, and the first that a shell or Python gets."""
+    folder = ""
+    for part in re.split(r"&&|\|\||[;|\n]", command)[:_MOST_COMMANDS]:
+        words = [word for word in re.split(r"[\s'\"()]+", part) if word and not re.match(r"\w+=|-", word)]
+        is_run = bool(words) and re.fullmatch(
+            r"(?:.*/)?(?:ba|da|z)?sh|source|\.|exec|sudo|(?:.*/)?python[\d.]*", words[0]
+        )
+        is_module = re.search(r"\s-\w*[mc]\b", part)
+        if words[:1] == ["cd"] and words[1:]:
+            folder = posixpath.join(folder, path_in_project(words[1]))
+        for word in () if is_module else words[1:2] if is_run else words[:1]:
+            path = posixpath.normpath(posixpath.join(folder, path_in_project(word)))
+            is_own = word.startswith(("./", "/src/")) or (not word.startswith("/") and (is_run or "/" in word))
+            if is_own and not path.startswith(("/", "../")):
+                yield path
 
 
 def _pairs(value: object, *, repeats: bool = False) -> dict[str, object]:

@@ -65,6 +65,23 @@ setup(**dict(name="from-dict"), package_dir={str(""): str("lib")}, py_modules=["
     assert [fact.text for fact in (*setup.names, *setup.keywords["py_modules"])] == ["a.b", "c", "a"]
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "packages"),
+    [
+        # A table of something else, as in lmdb.
+        ("LIBRARIES = [dict(name='v09', packages=['v'])]\nsetup(name='lmdb')", ["lmdb"], None),
+        ("setup(name='lmdb')\nLIBRARIES = [dict(name='v09', packages=['v'])]", ["lmdb"], None),
+        ("more = dict(name='other', packages=['a'])\nsetup(name='demo', **more)", ["demo"], ["a"]),
+        ("more = dict(name='other', packages=['a'])\nrun(**more)", ["other"], ["a"]),
+    ],
+)
+def test_what_setup_is_given_counts_before_other_tables(text: str, name: list[str], packages: list[str] | None) -> None:
+    setup = read_setup_py(text)
+    assert setup
+    found = {key: [fact.text for fact in facts] for key, facts in setup.keywords.items()}
+    assert found == {"name": name, **({"packages": packages} if packages else {})}
+
+
 @pytest.mark.parametrize("text", ["print 'python 2'", "def f(:\n", "\0"])
 def test_setup_py_of_python_2(text: str) -> None:
     assert read_setup_py(text) is None
@@ -150,10 +167,53 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
     ],
 )
 def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str, value: object) -> None:
-    found = cibuildwheel(tmp_path, settings, **{"tests/x.py": ""})
+    found = cibuildwheel(tmp_path, settings, **{"tests/x.py": "", "gen.sh": "make all\n"})
     assert found.values[key][0] == value
     assert found.rest == []
     assert str(found.values[key][1]).startswith("pyproject.toml:")
+
+
+_MISSING = "the project has no {}; write it as builder.before-build"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        *((start + "ci.sh", "it installs packages") for start in ("", "./", "{project}/", "{package}/", "/project/")),
+        ("bash {project}/.ci/all.sh", "it installs packages"),
+        ("cd .ci && sudo ./all.sh", "it installs packages"),
+        ("bash -ex ./get.sh", "it downloads"),
+        ("./none.sh", _MISSING.format("none.sh")),
+        ("make && python {project}/tools/none.py", _MISSING.format("tools/none.py")),
+        ("cd tools && ./ci.sh", _MISSING.format("tools/ci.sh")),
+        ("./plain.sh", ""),
+        ("../above.sh", ""),
+        ("/opt/python/bin/python -m none.module", ""),
+        ("bash -c 'make none.sh'", ""),
+        ("CC=gcc make ./none.sh", ""),
+        ("cd {project}/.ci && ./plain.sh", ""),
+    ],
+)
+def test_scripts_that_prepare_a_build(tmp_path: Path, command: str, reason: str) -> None:
+    command = f"bash {command}" if command == "ci.sh" else command
+    files = {"ci.sh": "yum install x\n", ".ci/all.sh": "yum install x\n", ".ci/plain.sh": "", "get.sh": "curl x\n"}
+    found = cibuildwheel(tmp_path, f'before-all = "{command}"', **{**files, "plain.sh": "make\n"})
+    assert ("builder.before-build" in found.values) is not bool(reason)
+    assert [line.reason[: len(reason)] for line in found.rest] == ([reason] if reason else [])
+
+
+def test_a_script_that_is_a_link_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "ci.sh").symlink_to("/etc/hostname")
+    (line,) = cibuildwheel(tmp_path, 'before-all = "./ci.sh"').rest
+    assert line.reason.startswith(_MISSING.format("ci.sh"))
+
+
+@pytest.mark.parametrize("empty", ['before-all = ""', "before-all = []", 'before-build = " "'])
+def test_an_empty_command_prepares_nothing(tmp_path: Path, empty: str) -> None:
+    found = cibuildwheel(tmp_path, f'{empty}\nenvironment = "A=1"\nconfig-settings = "b=c"')
+    kept = {key: value for key, (value, _) in found.values.items() if value}
+    assert kept == {"builder.environment": {"A": "1"}, "wheel.config-settings": {"b": "c"}}
+    assert found.rest == []
 
 
 @pytest.mark.parametrize(
@@ -544,6 +604,34 @@ def test_includes_in_comments_do_not_count(tmp_path: Path) -> None:
         ),
         ({"src/a/x/__init__.py": "", "src/b/y/__init__.py": ""}, None),
         ({"foo_bar/__init__.py": "", "foo_bar/sub/__init__.py": ""}, "foo_bar"),
+        # What a source distribution lists, if the packages of setup.py are not there, as in pycryptodomex.
+        (
+            {
+                "setup.py": 'setup(packages=["pkg"], package_dir={"": "lib"})',
+                "lib/pkgx/a/__init__.py": "",
+                "lib/foo_bar.egg-info/top_level.txt": "pkgx\n",
+                "lib/pkgx/__init__.py": "",
+                "lib/other/__init__.py": "",
+            },
+            "pkgx",
+        ),
+        (
+            {
+                "setup.py": 'setup(packages=["pkg"], package_dir={"": "lib"})',
+                "lib/pkg/__init__.py": "",
+                "lib/pkgx/__init__.py": "",
+                "lib/foo_bar.egg-info/top_level.txt": "pkgx\n",
+            },
+            "pkg",
+        ),
+        # Meson installs it under another name, as in scs.
+        (
+            {
+                "foo_bar/py/__init__.py": "",
+                "meson.build": "py.install_sources('foo_bar/py/__init__.py', subdir: 'foo_bar')\n",
+            },
+            "foo_bar",
+        ),
     ],
 )
 def test_the_module_to_import(tmp_path: Path, files: dict[str, str], module: str | None) -> None:
@@ -564,6 +652,11 @@ def test_the_name_in_a_source_distribution(tmp_path: Path) -> None:
         tmp_path, {"setup.py": "setup(name=NAME)\n", "PKG-INFO": "Metadata-Version: 2.1\nName: Demo\n"}
     )
     assert read_project(scan(root), "").metadata.name == ("Demo", ("PKG-INFO", 0))
+    # One setup.py for several distributions.
+    (root / "setup.py").write_text('setup(name="other")\n')
+    assert read_project(scan(root), "").metadata.name == ("Demo", ("PKG-INFO", 0))
+    (root / "setup.cfg").write_text("[metadata]\nname = own\n")
+    assert read_project(scan(root), "").metadata.name == ("own", ("setup.cfg", 2))
 
 
 def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:
