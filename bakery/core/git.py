@@ -189,10 +189,16 @@ def top_of(folder: Path) -> Path | None:
     return repository.top if repository else None
 
 
-def differing(top: Path, commit: str) -> set[str] | None:
+def differing(top: Path, commit: str, *, for_version: bool = False) -> set[str] | None:
     """Return the files of a checkout that differ from a commit, including untracked ones; None if git fails.
 
-    ``top`` is the root of the checkout. A submodule with any difference is one of the files.
+    A submodule with any difference is one of the files.
+
+    Args:
+        top: the root of the checkout.
+        commit: its commit, or another one.
+        for_version: what makes a version dirty (`git describe --dirty`): no untracked file, nor what
+            ``submodule.NAME.ignore`` leaves out (gitmodules(5)).
     """
     tracked = _listed(git(top, "ls-files", "-z"))
     # First, because an index of too many files fills the memory.
@@ -203,11 +209,33 @@ def differing(top: Path, commit: str) -> set[str] | None:
         if environment is None or not _is_read(top, tracked):
             return None
         changed = _listed(git(top, *_DIFF, "--ignore-submodules=dirty", "--", environment=environment))
-        others = _listed(git(top, "ls-files", "--others", "--exclude-standard", "-z", environment=environment))
+        words = ("ls-files", "--others", "--exclude-standard", "-z")
+        others = set() if for_version else _listed(git(top, *words, environment=environment))
     if changed is None or others is None:
         return None
     modules = {name for tree in (then, now) for name in filter(tree.get, tree)}
-    return changed | others | (tracked - then.keys()) | {name for name in modules if _is_dirty(top / name)}
+    ignored = _ignored_changes(top) if for_version else {}
+    changed -= {name for name in modules if ignored.get(name) == "all"}
+    dirty = {
+        name
+        for name in modules
+        if ignored.get(name) not in ("all", "dirty")
+        and _is_dirty(top / name, for_version=for_version and ignored.get(name) != "none")
+    }
+    return changed | others | (tracked - then.keys()) | dirty
+
+
+def _ignored_changes(top: Path) -> dict[str, str]:
+    """Return submodule → its ``ignore``: as the index has .gitmodules, unless the repository's configuration says more."""
+    repository = _repository(top)
+    found: dict[tuple[str, str], str] = {}
+    for place in ("--blob=:.gitmodules", f"--file={repository.common / 'config'}") if repository else ():
+        words = ("--no-includes", "-z", "--get-regexp", r"^submodule\..*\.(path|ignore)$")
+        for entry in (git(top, "config", place, *words) or "").split("\0"):  # None of them is a failure, too.
+            key, _, value = entry.partition("\n")
+            name, _, field = key.removeprefix("submodule.").rpartition(".")
+            found[name, field] = value
+    return {path: found.get((name, "ignore"), "") for (name, field), path in found.items() if field == "path"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +271,13 @@ def listing(folder: Path) -> Listing | None:
     return Listing(frozenset(files), frozenset(others), (*modules, *(name for name in others if name.endswith("/"))))
 
 
-def _is_dirty(submodule: Path) -> bool:
+def _is_dirty(submodule: Path, *, for_version: bool) -> bool:
     # Whatever its name is, which a tree has: pathlib raises an error for one that is too long.
     if not os.path.lexists(submodule / ".git"):
         return False
     commit = (git(submodule, "rev-parse", "HEAD") or "").strip()
     # A link, or a folder that is not a repository of its own.
-    return top_of(submodule) != submodule or differing(submodule, commit) != set()
+    return top_of(submodule) != submodule or differing(submodule, commit, for_version=for_version) != set()
 
 
 def _listed(text: str | None) -> set[str] | None:

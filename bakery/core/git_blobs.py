@@ -18,10 +18,14 @@ _FILES = ("100644", "100755")
 def blobs(top: Path, commit: str, names: Container[str]) -> dict[str, str | None]:
     """Return path → text of the files of a commit that are named so, in any folder; None for one that git cannot read.
 
-    Links are left out. Raises UsageError for a path that a stranger may use to leave the folder.
+    Links are left out. Raises UsageError for a path that a stranger may use to leave the folder, and for a commit whose
+    files git does not list.
     """
     found: dict[str, str] = {}
-    for row in filter(None, (git(top, "ls-tree", "-r", "-z", "--full-tree", commit) or "").split("\0")):
+    listed = git(top, "ls-tree", "-r", "-z", "--full-tree", commit)
+    if listed is None:
+        raise UsageError(f"git does not list the files of commit {commit[:12]}", hint="it has too many, or is damaged")
+    for row in filter(None, listed.split("\0")):
         facts, _, path = row.partition("\t")
         mode, _, blob = facts.split()
         if path.rpartition("/")[2] in names and mode in _FILES:

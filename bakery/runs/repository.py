@@ -60,6 +60,13 @@ def repository_digest(root: Path, plan: Plan, environment: Mapping[str, str]) ->
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest() if texts else ""
 
 
+_REFUSED = """\
+git does not tell the files or the history of the checkout.
+  `git fsck` and `git ls-files` say more. For a version without git, set SETUPTOOLS_SCM_PRETEND_VERSION, or what the
+  build backend has for it, in builder.environment, and build an unpacked archive (`git archive`).
+"""
+"""Why a build that asks git ends, as a sentence that begins with it."""
+
 _ANSWER = re.compile(r"bakery: git was (not )?asked")
 """A line of ``with_repository.py``."""
 
@@ -104,23 +111,23 @@ def description(source: Path, environment: Mapping[str, str]) -> Mapping[str, st
     prefix = source.resolve().relative_to(top).as_posix()
     prefix = "" if prefix == "." else f"{prefix}/"
     head = (git_command.git(top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") or "").strip()
-    changed = git.differing(top, head) if head else None
+    changed = git.differing(top, head, for_version=True) if head else None
     if changed:
-        # Files that a sparse checkout does not have.
-        listed = (git_command.git(top, "ls-files", "-t", "-z") or "").split("\0")
-        changed -= {name for mark, _, name in (entry.partition(" ") for entry in listed) if mark == "S"} - {
-            name for name in changed if os.path.lexists(top / name)
-        }
+        listed = git_command.git(top, "ls-files", "-t", "-z")
+        absent = {name for name in changed if not os.path.lexists(top / name)}
+        # Without those that a sparse checkout does not have. If git does not tell, the contents do.
+        changed = (
+            changed - absent & {entry[2:] for entry in listed.split("\0") if entry[:2] == "S "} if listed else None
+        )
     described = repository.describe(lambda *words: git_command.git(top, *words), changed, prefix)
-    if not described:
-        return {}
     folders = [*reversed((source.resolve().relative_to(top)).parents)] if prefix else []
     parents = [
         ("" if folder == Path() else f"{folder.as_posix()}/", _text(Inside(top), (folder / ".gitignore").as_posix()))
         for folder in folders
     ]
+    refused = f"{repository.RULES}/{repository.REFUSED}"
     return {
-        repository.STATE: repository.encoded(described),
+        **({repository.STATE: repository.encoded(described)} if described else {refused: _REFUSED}),
         **repository.rules(_ignore_files(top, environment), parents, prefix),
     }
 

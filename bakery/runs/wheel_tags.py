@@ -112,9 +112,7 @@ def tag_warnings(root: Path, plan: Plan, wheels: Sequence[Path]) -> tuple[str, .
 def _is_clean(folder: Path) -> bool:
     """Whether no tracked file of the checkout differs from the commit."""
     top = top_of(folder)
-    changed = differing(top, "HEAD") if top else None
-    tracked = git(top, "ls-files", "-z") if top and changed else ""
-    return changed is not None and tracked is not None and changed.isdisjoint(tracked.split("\0"))
+    return top is not None and differing(top, "HEAD", for_version=True) == set()
 
 
 def _by_version(wheels: Iterable[Path]) -> Mapping[tuple[str, Version], list[Path]]:

@@ -186,6 +186,27 @@ def test_changed_submodules_are_named(with_submodule: Path, name: str, changed: 
     assert "sub" in {name.partition("/")[0] for name in differing(with_submodule, found.commit) or ()}
 
 
+@pytest.mark.parametrize("change", ["new file", "changed file", "changed file below", "commit"])
+@pytest.mark.parametrize("ignore", ["", "none", "untracked", "dirty", "all"])
+@pytest.mark.parametrize("place", [".gitmodules", ".git/config"])
+def test_a_submodule_makes_a_version_dirty_as_for_git(
+    with_submodule: Path, ignore: str, change: str, place: str
+) -> None:
+    sub = with_submodule / "sub"
+    if ignore:
+        git(with_submodule, "config", "--file", place, "submodule.sub.ignore", ignore)
+        git(with_submodule, "commit", "--quiet", "--allow-empty", "--all", "--message", "x", at=1_600_000_100)
+    if change == "commit":
+        git(sub, "commit", "--quiet", "--allow-empty", "--message", "x", at=1_600_000_100)
+    else:
+        names = {"new file": "new.c", "changed file": "a.c", "changed file below": "deep/a.c"}
+        (sub / names[change]).write_text("2")
+    is_dirty = git(with_submodule, "describe", "--always", "--dirty").endswith("-dirty")
+    assert differing(with_submodule, "HEAD", for_version=True) == ({"sub"} if is_dirty else set())
+    # A record names what differs, whatever the project ignores.
+    assert differing(with_submodule, "HEAD") == {"sub"}
+
+
 def test_a_submodule_that_is_not_checked_out_is_empty_in_the_commit_s_clone_too(with_submodule: Path) -> None:
     git(with_submodule, "submodule", "deinit", "--force", "--quiet", "sub")
     found = compare_files(with_submodule, [".gitmodules", "a.c", "sub/"], lambda _: True)

@@ -15,13 +15,15 @@ import pytest
 from helpers import git_questions
 from helpers.checkout_states import STATES
 from helpers.leaking_projects import BACKENDS, PASSWORD, leaking
+from helpers.repositories import git
 from helpers.version_tools import TOOLS, environment_of
 from sample import sampled
 
+from bakery.core import git_command
 from bakery.core.source_manifest import SourceManifest
 from bakery.runs.repository import description
 from bakery.runs.source_files import git_files
-from bakery.toolchains.programs import with_repository
+from bakery.toolchains.programs import repository, with_repository
 from wheel_audit.checks import source
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.wheel import read_wheel
@@ -68,7 +70,8 @@ class Step:
         }
         code = f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import with_repository as program\n"
         code += "".join(f"program.{name} = {str(path)!r}\n" for name, path in places.items())
-        words = [sys.executable, "-c", f"{code}program.main()", which, str(result), "--", *command]
+        named = [str(source) if word == "." else word for word in command]
+        words = [sys.executable, "-c", f"{code}program.main()", which, str(result), "--", *named]
         return subprocess.run(words, cwd=source, env=ENVIRONMENT, capture_output=True, text=True, check=False)
 
     @property
@@ -133,10 +136,11 @@ def test_git_answers_as_in_the_checkout(tmp_path: Path, state: str) -> None:
     checkout = STATES[state](tmp_path / "made", "setuptools-scm")
     step, given, ours, theirs = Step(checkout, tmp_path / "step"), tmp_path / "given", *("ours.json", "theirs.json")
     for which in ("first", "again"):
-        done = step.run(which, [sys.executable, git_questions.__file__, str(tmp_path / ours)], given)
+        # A command that names the source has it at its place in the repository.
+        done = step.run(which, [sys.executable, git_questions.__file__, str(tmp_path / ours), "."], given)
         assert done.returncode == 0, done.stdout + done.stderr
     subprocess.run(
-        [sys.executable, git_questions.__file__, tmp_path / theirs], cwd=checkout, env=ENVIRONMENT, check=True
+        [sys.executable, git_questions.__file__, tmp_path / theirs, "."], cwd=checkout, env=ENVIRONMENT, check=True
     )
     answers = [json.loads((tmp_path / name).read_text()) for name in (ours, theirs)]
     if state == "sparse":
@@ -186,6 +190,7 @@ def test_password_in_an_ignored_file_is_published_by_no_backend(python: Path, tm
 
 BELOW = {
     "root": ("setuptools", "root = '..'\n"),
+    "write_to": ("setuptools", "root = '..'\nwrite_to = 'sub/pkg/_version.py'\n"),
     "search": ("setuptools", "search_parent_directories = true\n"),
     "poetry": ("poetry-core", ""),
     "hatchling": ("hatchling", ""),
@@ -205,13 +210,16 @@ def test_source_below_the_top_is_built_as_in_the_checkout(
     assert "pkg/settings.local" not in names
 
 
-def answers(checkout: Path, folder: Path, *commands: str) -> tuple[str, str]:
-    """Return what commands print in the repository that is made, and in the checkout."""
+def answers(checkout: Path, folder: Path, *commands: str, word: str = "") -> tuple[str, str]:
+    """Return what commands print in the repository that is made, and in the checkout.
+
+    ``word``: how they name the source.
+    """
     texts = []
     step = Step(checkout, folder / "step")
     for name in ("first", "again", ""):
         out = folder / (name or "theirs")
-        words = ["sh", "-c", f"mkdir -p {out}; ({'; '.join(commands)}) > {out}/text"]
+        words = ["sh", "-c", f'mkdir -p {out}; cd "${{1:-.}}"; ({"; ".join(commands)}) > {out}/text', "sh", word]
         if name:
             assert step.run(name, words, out).returncode == 0
         else:
@@ -235,6 +243,31 @@ def test_rules_above_the_source_ignore_the_same_files(tmp_path: Path, rules: str
     listed = "git ls-files --others --ignored --exclude-standard"
     ours, theirs = answers(checkout, tmp_path, listed)
     assert ours == theirs
+
+
+@pytest.mark.parametrize(("word", "prefix"), [("", "src/"), (".", "a/s[u]b !/")])
+def test_source_below_the_top_is_clean_and_has_its_place(tmp_path: Path, word: str, prefix: str) -> None:
+    """A command that names the source has it below its real top; another one sees nothing of the image's files."""
+    checkout = leaking(tmp_path / "checkout", "setuptools", "a/s[u]b !")
+    texts = answers(checkout, tmp_path, "git status --porcelain", "git rev-parse --show-prefix", word=word)
+    assert texts == (f"{prefix}\n", "a/s[u]b !/\n")
+
+
+def test_files_that_git_does_not_list_end_a_build_that_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository of very many files: its list is refused, not taken for empty. The source may have few of them."""
+    project = leaking(tmp_path / "checkout", "setuptools", "sub")
+    for number in range(200):
+        (project.parent / f"file {number} {'x' * 100}").write_text("")
+    git(project.parent, "add", "--all")
+    git(project.parent, "commit", "--quiet", "--message", "z", at=1_700_000_200)
+    monkeypatch.setattr(git_command, "_LONGEST_LIST", 10_000)
+    assert set(json.loads(description(project, {})[repository.STATE])["files"]) == {
+        f"sub/{name}" for name in ("pkg/__init__.py", "pkg/data.txt", "pyproject.toml")
+    }
+    step = Step(project.parent, tmp_path / "step")
+    done = step.run("first", ["git", "describe"], tmp_path / "out")
+    assert (done.returncode, step.asked) == (1, False)
+    assert "the build asks git, and git does not tell the files" in done.stderr
 
 
 def test_a_repository_says_nothing_of_a_folder_that_it_ignores(tmp_path: Path) -> None:

@@ -223,6 +223,33 @@ def _no_versions(folder: Path, tool: str) -> Path:
     return checkout
 
 
+def _below(folder: Path, tool: str) -> Path:
+    """A project in a folder of its repository, whose top has the ignore rules."""
+    whole = folder / "whole"
+    project = whole / "python"
+    project.mkdir(parents=True)
+    git(whole, "init", "--quiet", "--initial-branch", "main")
+    write(project, tool)
+    (project / ".gitignore").rename(whole / ".gitignore")
+    (whole / "README").write_text("")
+    path = project / "pyproject.toml"
+    text = path.read_text().replace('write_to = "', 'write_to = "python/')
+    for table, key in _ROOTS.items():
+        text = text.replace(f"{table}\n", f"{table}\n{key}\n")
+    path.write_text(text)
+    commit(whole, at=1_700_000_000)
+    git(whole, "tag", "v1.0")
+    commit(whole, at=1_700_000_100)
+    return project
+
+
+_ROOTS = {
+    "[tool.setuptools_scm]": 'root = ".."',
+    "[tool.vcs-versioning]": 'root = ".."',
+    "[tool.hatch.version]": 'raw-options.root = ".."',
+}
+"""Table → what tells the tool where the repository is; the others look for it."""
+
 STATES: Mapping[str, Callable[[Path, str], Path]] = {
     "rc": _exact,
     "post": _tagged("v1.0.post2"),
@@ -255,5 +282,6 @@ STATES: Mapping[str, Callable[[Path, str], Path]] = {
     "sparse": _sparse,
     "long ids": _long_ids,
     "no versions": _no_versions,
+    "below the top": _below,
 }
 """State of a checkout → what makes one in a folder, for a tool."""

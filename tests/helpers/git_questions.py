@@ -1,11 +1,12 @@
-"""What version tools and build backends ask git; as a program, asks in the working directory.
+"""What version tools and build backends ask git; as a program, asks in a folder.
 
-git_questions.py FILE    write question → answer as JSON
+git_questions.py FILE FOLDER    write question → answer as JSON
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,13 +78,15 @@ def ask(question: str) -> str:
     return f"{done.returncode}\n{done.stdout.decode()}"
 
 
-def main(target: str) -> None:
+def main(target: str, folder: str) -> None:
     """Ask all."""
+    path = Path(target).resolve()
+    os.chdir(folder)
     tags = ask("tag --merged HEAD").split("\n")[1:-1]
     questions = [*QUESTIONS, *(question.format(tag) for tag in tags for question in FOR_EACH_TAG)]
-    with Path(target).open("w", encoding="utf-8") as stream:
+    with path.open("w", encoding="utf-8") as stream:
         json.dump({question: ask(question) for question in questions}, stream)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

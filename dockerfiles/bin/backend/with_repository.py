@@ -12,6 +12,10 @@ the command makes; it is empty where the command did not run to its end. With --
 The repository has one commit with the real id and dates, the tracked files, the tags, and for each commit before it an
 empty one without names, of the same date and place. Files that are not here are not tracked; files that differ from the
 commit still do.
+
+A source below the top of its repository is its folder ``src`` while nobody asked, since the top is above /src. The second
+run of a command that names the source gets it at its real place below `TOP`: tools may put the path of the top before
+names (``git archive --prefix``), or write files by their names in the repository.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -34,6 +39,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 ABOVE, SOURCE, PRISTINE, ASKED = "/", "/src", "/run/source", "/asked"
 """The top of a repository whose source is below it, and the source, which is its folder ``src``."""
+
+TOP = "bakery-repository"
+"""The folder of the source with a repository and the source at its place in it."""
 
 EPOCH, VARIABLE = "/run/epoch", "SOURCE_DATE_EPOCH"
 """Handed over, too: as a build argument of the second run, it would make that run again with each commit."""
@@ -55,20 +63,32 @@ SUBREAPER = 36
 LATE = 4_000_000_000
 """Seconds since 1970, in 2096."""
 
+FOLDER = "src/"
+"""The folder of the source in `ABOVE`."""
+
 LINK, GITLINK, PROGRAM = 0o120000, 0o160000, 0o100755
 
 
-def make_folders(top: str, config: str) -> str:
-    """Make a git directory without commits, with the ignore rules; return its path."""
+def make_folders(top: str, config: str, prefix: str = "") -> str:
+    """Make a git directory without commits, with the ignore rules; return its path.
+
+    ``prefix``: the folder of the source below the top, with a slash at its end; empty if the source is the top.
+    """
     git = os.path.join(top, ".git")
     for name in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "info"):
         os.makedirs(os.path.join(git, name))
     write(os.path.join(git, "HEAD"), b"ref: refs/heads/main\n")
     write(os.path.join(git, "config"), config.encode())
-    shutil.copyfile(os.path.join(RULES, "exclude"), os.path.join(git, "info", "exclude"))
-    above = os.path.join(RULES, "gitignore")
-    if top != SOURCE and os.path.isfile(above):
-        shutil.copyfile(above, os.path.join(top, ".gitignore"))
+    rules, above = (text(os.path.join(RULES, name)) for name in ("exclude", "gitignore"))
+    if prefix:
+        folder = "/" + re.sub(r"([*?[\\])", r"\\\1", prefix)
+        # Rules name the source /src/. All else is the file system of the image, and this .gitignore.
+        rules, above = (
+            re.sub(r"(?m)^(!?)/src/", lambda found: found.group(1) + folder, item) for item in (rules, above)
+        )
+        rules = "/*\n!/" + folder.split("/")[1] + "/\n" + rules
+        write(os.path.join(top, ".gitignore"), os.fsencode(above))
+    write(os.path.join(git, "info", "exclude"), os.fsencode(rules))
     return git
 
 
@@ -78,6 +98,28 @@ def remove(top: str) -> None:
         shutil.rmtree(os.path.join(top, ".git"), ignore_errors=True)
         if os.path.lexists(os.path.join(top, ".gitignore")):
             os.remove(os.path.join(top, ".gitignore"))
+
+
+def place_source(prefix: str) -> None:
+    """Move the source to its folder below `TOP`; links lead there, for what names files of /src."""
+    place = os.path.join(SOURCE, TOP, prefix)
+    names = os.listdir(SOURCE)
+    os.makedirs(place)
+    for name in names:
+        shutil.move(os.path.join(SOURCE, name), os.path.join(place, name))
+        os.symlink(os.path.join(TOP, prefix, name), os.path.join(SOURCE, name))
+
+
+def place_back(prefix: str) -> None:
+    """Move the source back, with all that is new: what a step writes there may be read after the command."""
+    place = os.path.join(SOURCE, TOP, prefix)
+    for name in os.listdir(place):
+        path = os.path.join(SOURCE, name)
+        if os.path.islink(path):
+            os.remove(path)
+        if not os.path.lexists(path):
+            shutil.move(os.path.join(place, name), path)
+    shutil.rmtree(os.path.join(SOURCE, TOP))
 
 
 def write(path: str, data: bytes) -> None:
@@ -90,7 +132,7 @@ def text(path: str) -> str:
     """Return what a file says; empty if there is none."""
     if not os.path.isfile(path):
         return ""
-    with open(path, encoding="utf-8") as stream:
+    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
         return stream.read()
 
 
@@ -174,10 +216,11 @@ def stored(data: bytes) -> bytes:
 class Repository:
     """Makes the repository of a description."""
 
-    def __init__(self, given: Dict[str, Any]) -> None:
+    def __init__(self, given: Dict[str, Any], top: str, folder: str) -> None:
         self.given = given
         self.prefix = os.fsencode(given["prefix"])
-        self.top = ABOVE if self.prefix else SOURCE
+        self.top = top
+        self.folder = folder
         self.store = Store(given["hash"])
         self.refs: Dict[str, str] = {}
         self.peeled: Dict[str, str] = {}
@@ -190,7 +233,7 @@ class Repository:
         lines = ["[core]", "repositoryformatversion = %d" % is_sha256, "bare = false", "filemode = false"]
         lines += ["abbrev = %d" % max(4, given["abbrev"]), "[log]", "excludeDecoration = refs/replace/*"]
         lines += ["[extensions]", "objectformat = sha256"] if is_sha256 else []
-        git = make_folders(self.top, "\n".join(lines) + "\n")
+        git = make_folders(self.top, "\n".join(lines) + "\n", self.folder)
         index, head = self.files()
         write(os.path.join(git, "index"), index)
         # Git reads again what is not older than the index, and takes contents that it would encode for others.
@@ -219,7 +262,7 @@ class Repository:
         entries: Dict[bytes, Tuple[int, bytes, bytes]] = {}
         head: Dict[bytes, Tuple[int, bytes]] = {}
         for name, entry in ((os.fsencode(name), entry) for name, entry in given["files"].items()):
-            place = b"src/" + name[len(self.prefix) :] if self.prefix else name
+            place = self.place(name)
             mode, ident = int(entry.split()[0], 8), bytes.fromhex(entry.split()[1])
             if mode == GITLINK:
                 entries[place] = (mode, ident, bytes(40))
@@ -239,11 +282,12 @@ class Repository:
         for name in changed | set(staged):
             # Removed from the index, or outside the source: what is left is that something differs.
             if os.fsdecode(name) not in given["files"] and staged.get(name, "-"):
-                head[b"src/" + name[len(self.prefix) :] if name.startswith(self.prefix) and self.prefix else name] = (
-                    0o100644,
-                    other,
-                )
+                head[self.place(name)] = (0o100644, other)
         return self.index(entries), head
+
+    def place(self, name: bytes) -> bytes:
+        """Return the name that a file of the checkout has here."""
+        return os.fsencode(self.folder) + name[len(self.prefix) :] if name.startswith(self.prefix) else name
 
     def content(
         self, place: bytes, mode: int, ident: bytes, same: Optional[bool] = None
@@ -438,7 +482,8 @@ def first(command: List[str], result: str) -> int:
     elif os.path.isfile(os.path.join(RULES, "exclude")) and not (absent and os.path.isfile(SOURCE + "/PKG-INFO")):
         top = ABOVE if os.path.isfile(os.path.join(RULES, "below")) else SOURCE
         os.environ.update(ACROSS)
-        git = make_folders(top, "[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
+        folder = "" if top == SOURCE else FOLDER
+        git = make_folders(top, "[core]\n\trepositoryformatversion = 0\n\tbare = false\n", folder)
         status, asked = asks(command, git)
         remove(top)
     else:
@@ -462,13 +507,31 @@ def first(command: List[str], result: str) -> int:
 def again(command: List[str]) -> int:
     """Run a command with the repository of the description."""
     with open(GIVEN, encoding="utf-8") as stream:
-        repository = Repository(json.load(stream))
+        given = json.load(stream)
     print("bakery: git was asked: this runs with a repository", flush=True)
-    repository.make()
     os.environ.update(ACROSS)
+    prefix, names_source = given["prefix"], any(map(is_in_source, command))
+    if not prefix or not names_source:
+        top = ABOVE if prefix else SOURCE
+        Repository(given, top, FOLDER if prefix else "").make()
+        status = subprocess.run(command, check=False).returncode
+        remove(top)
+        return status
+    top = os.path.join(SOURCE, TOP)
+    if os.path.isdir(top):
+        place_back(prefix)  # The command runs again, in a shell, after it was killed.
+    place_source(prefix)
+    place = os.path.normpath(os.path.join(top, prefix))
+    Repository(given, top, prefix).make()
+    command = [place + word[len(SOURCE) :] if is_in_source(word) else word for word in command]
     status = subprocess.run(command, check=False).returncode
-    remove(repository.top)
+    place_back(prefix)
     return status
+
+
+def is_in_source(word: str) -> bool:
+    """Return whether a word of a command is the source or a folder of it."""
+    return (word + "/").startswith(SOURCE + "/") and os.path.isdir(word)
 
 
 def main() -> None:

@@ -56,53 +56,77 @@ _TAG = "%00".join(
 
 
 def describe(git: Git, changed: Optional[Iterable[str]] = None, prefix: str = "") -> Dict[str, Any]:
-    """Return the description of a repository; empty if git cannot read it.
+    """Return the description of a repository; empty if git cannot read it, or refuses an answer.
 
     Args:
         git: runs git at the top of the checkout.
-        changed: tracked files that differ from the commit, and submodules that do; relative to the top. None: nobody
-            compared them, so their contents tell.
+        changed: tracked files that differ from the commit, and submodules that do, also outside of the source; relative
+            to the top. None: nobody compared them, so their contents tell.
         prefix: the folder of the source in the checkout, with a slash at its end; empty for the top.
     """
-    inside = git("rev-parse", "--is-shallow-repository")
-    if inside is None:
+    try:
+        return _described(git, changed, prefix)
+    except RefusedError:
         return {}
+
+
+class RefusedError(Exception):
+    """Git does not answer, or with more than it may."""
+
+
+def _answer(git: Git, *words: str) -> str:
+    """Return what git prints, which may be nothing; RefusedError if it fails."""
+    answer = git(*words)
+    if answer is None:
+        raise RefusedError
+    return answer
+
+
+def _described(git: Git, changed: Optional[Iterable[str]], prefix: str) -> Dict[str, Any]:
+    inside = _answer(git, "rev-parse", "--is-shallow-repository")
     head = (git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or "").strip()
-    files, staged = _files(git, head)
-    differing = {name for name in changed or () if name in files or name in staged}
-    differing |= {name for name in staged if not name.startswith(prefix)}
+    if not head and not _is_unborn(git):
+        raise RefusedError
+    files, staged = _files(git, head, prefix)
+    differing = {*(changed or ()), *(name for name in staged if not name.startswith(prefix))}
     commits, tags = _history(git, head) if head else ([], [])
-    author, committer = _dates(git("cat-file", "commit", head) or "") if head else ("", "")
+    author, committer = _dates(_answer(git, "cat-file", "commit", head)) if head else ("", "")
     return {
         "head": head,
         "hash": "sha256" if len(head) == 64 else "sha1",
         "branch": (git("symbolic-ref", "--quiet", "HEAD") or "").strip(),
         "author": author,
         "committer": committer,
-        "abbrev": len((git("rev-parse", "--short", "HEAD") or "").strip()) if head else 7,
+        "abbrev": len(_answer(git, "rev-parse", "--short", "HEAD").strip()) if head else 7,
         "commits": commits,
         "shallow": inside.strip() == "true",
         "tags": tags,
         "prefix": prefix,
-        "files": {name: entry for name, entry in sorted(files.items()) if name.startswith(prefix)},
+        "files": dict(sorted(files.items())),
         "staged": {name: entry for name, entry in sorted(staged.items()) if name.startswith(prefix)},
         "changed": sorted(differing),
         "compared": changed is not None,
     }
 
 
-def _files(git: Git, head: str) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """Return file → "MODE ID" in the index, and the same in the commit for those that differ there; empty if missing."""
+def _files(git: Git, head: str, prefix: str) -> Tuple[Dict[str, str], Dict[str, str]]:
+    """Return file of the source → "MODE ID" in the index, and the same in the commit for those that differ there.
+
+    Of the commit, also files outside of the source; empty if a file is missing.
+    """
     files: Dict[str, str] = {}
     staged: Dict[str, str] = {}
-    for entry in (git("ls-files", "--stage", "-z") or "").split("\0"):
+    # A large repository has more files than the source.
+    below = ("--", ":(top,literal)" + prefix) if prefix else ()
+    for entry in _answer(git, "ls-files", "--stage", "-z", *below).split("\0"):
         meta, _, name = entry.partition("\t")
         if name:
             mode, content, stage = meta.split()
             files[name] = mode + " " + content
             if stage != "0":  # A merge with conflicts.
                 staged[name] = ""
-    words = iter((git("diff-index", "--cached", "--raw", "--no-renames", "-z", head) or "").split("\0") if head else ())
+    raw = _answer(git, "diff-index", "--cached", "--raw", "--no-renames", "-z", head) if head else ""
+    words = iter(raw.split("\0"))
     for word in words:
         if word.startswith(":"):
             mode, _, content, _, status = word[1:].split()
@@ -123,7 +147,7 @@ def _history(git: Git, head: str) -> Tuple[List[str], List[List[Any]]]:
     A commit is its date, and how many places after it each parent comes. Tags of one commit are one row: the place of the
     commit (-1: HEAD does not reach it), then its date, and name and tagger's date (empty for a lightweight tag) of each tag.
     """
-    lines = (git("rev-list", "--topo-order", "--date=raw", "--format=%P|%cd", head) or "").splitlines()
+    lines = _answer(git, "rev-list", "--topo-order", "--date=raw", "--format=%P|%cd", head).splitlines()
     places = {line.partition(" ")[2]: place for place, line in enumerate(lines[::2])}
     commits = []
     for place, line in enumerate(lines[1::2]):
@@ -132,7 +156,7 @@ def _history(git: Git, head: str) -> Tuple[List[str], List[List[Any]]]:
         commits.append(" ".join([date or "0 +0000", *map(str, steps)]))
     rows: Dict[str, List[List[str]]] = {}
     dates: Dict[str, str] = {}
-    for line in (git("for-each-ref", "--format=" + _TAG, "refs/tags") or "").splitlines():
+    for line in _answer(git, "for-each-ref", "--format=" + _TAG, "refs/tags").splitlines():
         name, ident, peeled, tagger, committed, peeled_committed, kind, peeled_kind = line.split("\0")
         commit, date = (ident, committed) if kind == "commit" else (peeled, peeled_committed)
         if peeled_kind == "tag":  # A tag of a tag; older versions of git say no more.
@@ -219,8 +243,11 @@ def _readable(git: Git) -> bool:
     """Return whether git reads the commit and the index of a git directory, or the index of one without commits."""
     if git("ls-files", "-z") is None:
         return False
-    if git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is not None:
-        return True
+    return git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is not None or _is_unborn(git)
+
+
+def _is_unborn(git: Git) -> bool:
+    """Return whether HEAD is a branch without commits."""
     branch = (git("symbolic-ref", "--quiet", "HEAD") or "").strip()
     return bool(branch) and git("rev-parse", "--verify", "--quiet", branch) is None
 
