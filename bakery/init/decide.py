@@ -8,10 +8,11 @@ from itertools import groupby
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from bakery.core import names
+from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import PlanError
 from bakery.init.decide_build import set_builder, set_wheel
 from bakery.init.device import LONGEST_SPECIFIER, Choose, Device, find_device
-from bakery.init.findings import Rest
+from bakery.init.findings import Place, Rest
 from bakery.init.project import Project
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
@@ -176,7 +177,8 @@ def _pythons(draft: Draft, project: Project, device: Device) -> None:
     single = _single_python(project)
     if single:
         # The newest may be of a release of Debian that is not out yet.
-        supported = [next((python for python in ("3.13", "3.12", "3.11") if python in supported), supported[-1])]
+        plain = [python for python in supported if not python.endswith("t")] or supported
+        supported = [next((python for python in ("3.13", "3.12", "3.11") if python in plain), plain[-1])]
     reason = ", ".join((project.base.label, *reasons)) if reasons else "guess: the project names no Python"
     draft.set("matrix.python", supported, single or reason)
 
@@ -187,7 +189,8 @@ def _supported(draft: Draft, project: Project, device: Device) -> tuple[list[str
     Raises:
         PlanError: there is none.
     """
-    required, supported = project.metadata.requires_python, list(project.base.pythons)
+    required, supported = project.metadata.requires_python, [*project.base.pythons, *project.base.free_threaded]
+    supported.sort(key=lambda python: (_number(python), python))
     if required is None:
         return _narrowed(draft, project, device, supported, [])
     try:
@@ -197,8 +200,8 @@ def _supported(draft: Draft, project: Project, device: Device) -> tuple[list[str
         draft.notes.append(f"{required.place}: requires-python cannot be read")
         return _narrowed(draft, project, device, supported, [])
     # A minor version stands for its newest release.
-    supported = [python for python in supported if specifiers.contains(f"{python}.99")]
-    if not supported:
+    supported = [python for python in supported if specifiers.contains(f"{python.rstrip('t')}.99")]
+    if not any(python in supported for python in project.base.pythons):
         raise PlanError(
             f"base {project.base.label} has none of the Pythons that the project supports",
             hint=f"it has {', '.join(project.base.pythons)}; name another one: wheel-bakery init --base BASE",
@@ -210,19 +213,22 @@ def _supported(draft: Draft, project: Project, device: Device) -> tuple[list[str
 def _narrowed(
     draft: Draft, project: Project, device: Device, supported: list[str], reasons: list[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the Pythons that other settings of the project select, too."""
-    carried, classifiers = project.cibuildwheel, project.metadata.classifiers
-    if carried and (carried.build or carried.skip):
-        if selected := [python for python in supported if carried.selects(python)]:
+    """Return the Pythons that other settings of the project select, too; free-threaded ones only if they name them."""
+    carried, classifiers, every = project.cibuildwheel, project.metadata.classifiers, supported
+    supported = [python for python in every if not python.endswith("t")]
+    if carried and any(item.build or item.skip for item in carried.selections):
+        tags = _tags(draft, project)
+        selected = [python for python in every if carried.selects(python, tags)]
+        missing = [python for python in carried.named if python not in selected]
+        _name_missing(draft, project, every, missing, carried.place)
+        if selected:
             return selected, [*reasons, f"build and skip ({carried.place})"]
         what = f"tool.cibuildwheel.build and skip ({carried.place})"
-        draft.rest.append(Rest(what, "the base has none of these Pythons"))
+        draft.rest.append(Rest(what, f"they select none of the wheels that the base builds: {', '.join(tags)}"))
     elif "python" in project.axes:
         values, place = project.axes["python"]
-        if missing := [python for python in values if python not in supported]:
-            what = f"Python {', '.join(missing)} ({place})"
-            draft.rest.append(Rest(what, "not in the base, or not supported by the project"))
-        if selected := [python for python in supported if python in values]:
+        _name_missing(draft, project, every, [python for python in values if python not in every], place)
+        if selected := [python for python in every if python in values]:
             return selected, [*reasons, str(place)]
     elif classifiers and not device.framework:
         # Those of extensions of a framework are older than its releases, which decide.
@@ -231,6 +237,25 @@ def _narrowed(
         if selected and selected != supported:
             return selected, [*reasons, f"classifiers ({classifiers[0].place})"]
     return supported, reasons
+
+
+def _tags(draft: Draft, project: Project) -> list[str]:
+    """Return the tags of the recipe's platforms, as cibuildwheel's identifiers have them."""
+    policy = "musllinux" if "musllinux" in str(project.base.value) else "manylinux"
+    platforms = draft.texts("platforms") or ["linux/amd64"]
+    return [f"{policy}_{MACHINES[platform]}" for platform in platforms]
+
+
+def _name_missing(draft: Draft, project: Project, every: list[str], missing: list[str], place: Place) -> None:
+    """List the Pythons that settings name and the recipe does not have, each with the reason."""
+    there = (*project.base.pythons, *project.base.free_threaded)
+    for reason, pythons in (
+        ("not in the base", [python for python in missing if python not in there]),
+        ("requires-python leaves it out", [python for python in missing if python in there and python not in every]),
+        ("for no platform of the recipe", [python for python in missing if python in every]),
+    ):
+        if pythons:
+            draft.rest.append(Rest(f"Python {', '.join(pythons)} ({place})", reason))
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -129,6 +129,21 @@ def test_a_number_is_what_github_reads(tmp_path: Path) -> None:
     assert axes(found) == {"python": ["3.9", "3.1", "3.11"]}
 
 
+def test_a_free_threaded_python_of_a_matrix_is_one_of_the_base(tmp_path: Path) -> None:
+    read(
+        tmp_path,
+        "w: {strategy: {matrix: {python: ['3.9', '3.13t', '3.14t', '3.14']}}, steps: [{run: pip wheel .}]}\n",
+    )
+    files = {"pyproject.toml": '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.10"\n', "a.c": ""}
+    tree = scan(write_project(tmp_path, files))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    assert made.draft.texts("matrix.python") == ["3.14", "3.14t"]
+    assert [(item.what, item.reason) for item in made.draft.rest] == [
+        ("Python 3.13t (.github/workflows/build.yml:2)", "not in the base"),
+        ("Python 3.9 (.github/workflows/build.yml:2)", "requires-python leaves it out"),
+    ]
+
+
 @pytest.mark.parametrize(
     "job",
     [
