@@ -12,7 +12,7 @@ from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import PlanError
 from bakery.init.decide_build import set_builder, set_wheel
 from bakery.init.device import LONGEST_SPECIFIER, Choose, Device, find_device
-from bakery.init.findings import Place, Rest
+from bakery.init.findings import Rest
 from bakery.init.project import Project
 from bakery.init.tree import TABLES
 from bakery.init.write import Draft
@@ -54,7 +54,9 @@ def decide(project: Project, choose: Choose) -> Draft:
 def _platforms(draft: Draft, project: Project) -> None:
     """Set the platforms that the project states, of those that the image of the base is for."""
     carried = project.cibuildwheel
-    if carried and carried.platforms:
+    # CIBW_ARCHS of a workflow outranks pyproject.toml.
+    outranked = bool(project.workflow and project.workflow.states_archs and project.platforms)
+    if carried and carried.platforms and not outranked:
         stated, reason = carried.platforms, f"{carried.place}: archs"
     elif project.platforms:
         stated, reason = project.platforms[0], str(project.platforms[1])
@@ -220,12 +222,12 @@ def _narrowed(
         tags = _tags(draft, project)
         selected = [python for python in every if carried.selects(python, tags)]
         missing = [python for python in carried.named if python not in selected]
-        _name_missing(draft, project, every, missing, carried.place)
+        _name_missing(draft, project, every, missing, carried.selected_at)
         if selected:
-            return selected, [*reasons, f"build and skip ({carried.place})"]
-        what = f"tool.cibuildwheel.build and skip ({carried.place})"
+            return selected, [*reasons, f"build and skip ({carried.selected_at})"]
+        what = f"build and skip of cibuildwheel ({carried.selected_at})"
         draft.rest.append(Rest(what, f"they select none of the wheels that the base builds: {', '.join(tags)}"))
-    elif "python" in project.axes:
+    elif "python" in project.axes and not _is_only_tested(project):
         values, place = project.axes["python"]
         _name_missing(draft, project, every, [python for python in values if python not in every], place)
         if selected := [python for python in every if python in values]:
@@ -239,6 +241,14 @@ def _narrowed(
     return supported, reasons
 
 
+def _is_only_tested(project: Project) -> bool:
+    """Whether cibuildwheel builds the wheels, and the matrix is that of a job that does not run it."""
+    workflow = project.workflow
+    is_built = project.cibuildwheel or (workflow and workflow.is_by_cibuildwheel is not None)
+    is_of_job = bool(workflow) and not (project.bake_file and project.bake_file.axes)
+    return bool(is_built and is_of_job and workflow and not workflow.is_by_cibuildwheel)
+
+
 def _tags(draft: Draft, project: Project) -> list[str]:
     """Return the tags of the recipe's platforms, as cibuildwheel's identifiers have them."""
     policy = "musllinux" if "musllinux" in str(project.base.value) else "manylinux"
@@ -246,7 +256,7 @@ def _tags(draft: Draft, project: Project) -> list[str]:
     return [f"{policy}_{MACHINES[platform]}" for platform in platforms]
 
 
-def _name_missing(draft: Draft, project: Project, every: list[str], missing: list[str], place: Place) -> None:
+def _name_missing(draft: Draft, project: Project, every: list[str], missing: list[str], place: object) -> None:
     """List the Pythons that settings name and the recipe does not have, each with the reason."""
     there = (*project.base.pythons, *project.base.free_threaded)
     for reason, pythons in (

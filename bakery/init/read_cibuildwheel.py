@@ -12,6 +12,7 @@ from bakery.init.bases import BaseChoice
 from bakery.init.findings import LONGEST_COMMAND, Place, Rest, Toml, is_requirement, plain, shell_words
 from bakery.init.read_repair import path_in_project, read_repair
 from bakery.init.read_tests import NoSuchListError, listed_requirements
+from bakery.init.read_workflows import Workflow
 from bakery.init.tree import TABLES, Tree
 from bakery.toolchains import facts
 
@@ -57,6 +58,7 @@ class Cibuildwheel:
 
     Attributes:
         selections: ``build`` and ``skip``; several if workflows set them for several jobs.
+        selected_at: where the selections stand.
         values: key of a recipe (``wheel.config-settings``) → the value and its place.
         rest: the settings that are not carried over, with the reason.
     """
@@ -64,6 +66,7 @@ class Cibuildwheel:
     selections: tuple[Selection, ...] = ()
     platforms: tuple[str, ...] = ()
     place: Place = field(default_factory=lambda: Place(""))
+    selected_at: str = ""
     values: dict[str, tuple[object, Place]] = field(default_factory=dict)
     rest: list[Rest] = field(default_factory=list)
 
@@ -91,15 +94,29 @@ class Cibuildwheel:
         return list(dict.fromkeys(found))
 
 
-def read_cibuildwheel(pyproject: Toml, base: BaseChoice, tree: Tree, refused: str = "") -> Cibuildwheel | None:
+def read_cibuildwheel(
+    pyproject: Toml, base: BaseChoice, tree: Tree, refused: str = "", workflow: Workflow | None = None
+) -> Cibuildwheel | None:
     """Return what can be carried over; None if there are no settings.
+
+    ``CIBW_BUILD`` and ``CIBW_SKIP`` of workflows outrank the file's ``build`` and ``skip``, each for itself.
 
     Args:
         base: the base of the recipe.
         tree: the files of the project.
         refused: why the image of the settings is not the base.
+        workflow: the workflows of the project.
     """
-    return _Reader(pyproject, base, tree, refused).read() if pyproject.table(*_ROOT) else None
+    is_selected = workflow is not None and any(value for pair in workflow.selections for value in pair)
+    found = _Reader(pyproject, base, tree, refused).read() if pyproject.table(*_ROOT) or is_selected else None
+    if found and workflow and is_selected:
+        (own,) = found.selections
+        found.selections = tuple(
+            Selection(own.build if build is None else _patterns(build), own.skip if skip is None else _patterns(skip))
+            for build, skip in workflow.selections
+        )
+        found.selected_at = str(workflow.selected_at)
+    return found
 
 
 def image_of(pyproject: Toml) -> str:
@@ -123,7 +140,7 @@ class _Reader:
         self.base = base
         self.tree = tree
         self.refused = refused
-        self.result = Cibuildwheel(place=pyproject.place(*_ROOT))
+        self.result = Cibuildwheel(place=pyproject.place(*_ROOT), selected_at=str(pyproject.place(*_ROOT)))
         # Settings for Linux replace the general ones.
         self.paths: dict[str, tuple[str, ...]] = {
             **{key: (*_ROOT, key) for key in pyproject.table(*_ROOT)},
@@ -152,7 +169,8 @@ class _Reader:
             # The base is the same on both platforms.
             is_base = key == "manylinux-aarch64-image" and self._value(key) == self.base.value
             if key in listed and not is_base:
-                self._rest(self.paths[key], _REASONS.get(key, "a recipe has no such setting"))
+                is_other = key == "enable" and "cpython-freethreading" not in _words(self._value(key))
+                self._rest(self.paths[key], _REASONS.get("" if is_other else key, "a recipe has no such setting"))
         unprepared, unready = "", "before-test" if "before-test" in self.paths else ""
         for key, reader in readers.items():
             if key not in self.paths:

@@ -107,7 +107,7 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
     assert [python for python in DEBIAN.pythons if found.selects(python, ["manylinux_x86_64"])] == pythons
 
 
-_LEFT_OUT = "tool.cibuildwheel.build and skip (pyproject.toml:3)"
+_LEFT_OUT = "build and skip of cibuildwheel (pyproject.toml:3)"
 
 
 @pytest.mark.parametrize(
