@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -53,6 +53,8 @@ _READ = ("CIBW_ARCHS", "CIBW_ARCHS_LINUX", "CIBW_BUILD", "CIBW_SKIP", "CIBW_PLAT
 """Variables of cibuildwheel that are read."""
 
 _MOST_SELECTIONS = 100
+_MOST_STEPS = 20
+_MOST_VARIABLES = 40
 _NOT_READ = "init reads CIBW_ARCHS, CIBW_BUILD and CIBW_SKIP of workflows; write what a build for Linux needs of these"
 
 
@@ -263,17 +265,17 @@ def _cells_for_linux(job: Mapping[str, Any]) -> list[_Cell]:
 def _variables(value: object) -> dict[str, str]:
     """Return the variables of cibuildwheel in an ``env``."""
     pairs = value.items() if isinstance(value, dict) else ()
-    return {str(key): str(text) for key, text in pairs if str(key).startswith("CIBW_")}
+    found = ((str(key), str(text)) for key, text in pairs if str(key).startswith("CIBW_"))
+    return dict(islice(found, _MOST_VARIABLES))
 
 
 def _steps(job: Mapping[str, Any], cell: Mapping[str, object]) -> tuple[Mapping[str, str], ...]:
     """Return the variables of each step that runs cibuildwheel on Linux, filled with the values of a cell."""
     steps = job.get("steps")
     found: list[Mapping[str, str]] = []
-    for step in steps if isinstance(steps, list) else ():
-        if not isinstance(step, dict) or not _RUNS_CIBUILDWHEEL.search(
-            f"{step.get('uses', '')}\n{step.get('run', '')}"
-        ):
+    running = (step for step in steps if isinstance(step, dict)) if isinstance(steps, list) else ()
+    for step in islice(running, _MOST_STEPS):
+        if not _RUNS_CIBUILDWHEEL.search(f"{step.get('uses', '')}\n{step.get('run', '')}"):
             continue
         condition = str(step.get("if", ""))
         if _OTHER_SYSTEM.search(condition) and "!" not in condition:
