@@ -16,7 +16,7 @@ Value = bool | str | None
 CUDA_OPTION = re.compile(r"(?!(?:.*_)?(?:TEST|EXAMPLE|BENCH(?:MARK)?)S?_)\w+_CUDA")
 """An option that compiles for CUDA what is in the wheel."""
 
-_DEEPEST = 200
+_DEEPEST = 50
 _COMMENT = re.compile(r"(?m)#[^\n]*$")
 _DEFINITION = re.compile(r"(?<![\w-])-D[ \t]*(\w[\w.-]{0,100})(?::[A-Z]+)?=([^\s\"']{0,200})")
 _CMAKE = re.compile(r"\b(if|else|elseif|endif|set|option)[ \t]*\(([^()]{0,2000})", re.IGNORECASE)

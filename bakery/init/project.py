@@ -148,6 +148,7 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
     if sources.is_partial:
         notes.append("there are many source files; only the first ones were read")
     base = base or base_choice(("" if refused else image_of(pyproject)) or DEFAULT)
+    workflow = read_workflows(root, refused)
     modules = find_modules(tree, metadata, (*cmake.modules, *meson.modules), cargo, meson.installed)
     return Project(
         base=base,
@@ -166,10 +167,10 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         is_checkout=metadata.version_tool is not None and top_of(root.root) is not None,
         companions=_companions(tree, metadata, modules[0].text if modules else ""),
         release=_release(root.root, metadata.name.text if metadata.name else "") if metadata.version_tool else "",
-        cibuildwheel=read_cibuildwheel(pyproject, base, tree, refused),
+        cibuildwheel=read_cibuildwheel(pyproject, base, tree, refused, workflow),
         tests=read_tests(tree, metadata, modules[0].text if modules else ""),
         bake_file=read_bake_file(root, refused),
-        workflow=read_workflows(root, refused),
+        workflow=workflow,
         notes=tuple(notes),
     )
 

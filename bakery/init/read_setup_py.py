@@ -93,13 +93,17 @@ def read_setup_py(text: str, environment: Mapping[str, str] | None = None) -> Se
     reader, off = _Reader(constants), list[tuple[ast.AST, tuple[str, ...]]]()
     for node, is_guarded in _nodes(module, values, off):
         reader.read(node, is_guarded)
+    names = {fact.text for fact in reader.setup.names}
     for part, asked in off[:_MOST_OFF]:
         hidden = _Reader(constants)
         for node, is_guarded in _nodes(part, values):
             hidden.read(node, is_guarded)
         # Without the variable, the build does without them.
         reader.setup.optional = hidden.setup.imports | hidden.setup.optional | reader.setup.optional
-        if what := "stable ABI" if hidden.setup.wheel_tags else "extension modules" if hidden.setup.extensions else "":
+        # The branch that is taken may compile the same modules from other sources.
+        is_more = {fact.text for fact in hidden.setup.names} - names or not reader.setup.extensions
+        has_modules = hidden.setup.extensions and is_more
+        if what := "stable ABI" if hidden.setup.wheel_tags else "extension modules" if has_modules else "":
             reader.setup.off.setdefault(asked[0], Fact(what, _place(part)))
     if reader.unpacks or not reader.has_setup:
         # As in setup(**dict(…)); what setup() is given itself counts first.

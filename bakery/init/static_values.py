@@ -11,6 +11,7 @@ UNKNOWN = object()
 """What an expression stands for that something else decides."""
 
 _DEEPEST = 20
+_MOST_ASKED = 20
 # What images, compilers, package managers and CI set, and what a recipe for CUDA is given.
 _ANY_VALUE = re.compile(
     r"[A-Z]{0,9}FLAGS|PATH|HOME|USER|LANG|CC|CXX|LD|AR|PWD|SHELL|TMPDIR|TEMP|PREFIX|.*(?:CUDA|GPU|TORCH|NVCC|ROCM|FORCE).*"
@@ -74,7 +75,7 @@ class StaticValues:
         for node in ast.walk(part) if self.asked else ():
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in self._named:
                 value, asked = self._named[node.id]
-                self._named[node.id] = value, tuple(dict.fromkeys((*asked, *self.asked)))
+                self._named[node.id] = value, tuple(dict.fromkeys((*asked, *self.asked)))[:_MOST_ASKED]
 
     def truth(self, test: ast.expr) -> bool | None:
         """Return whether a condition holds; None if something else decides."""
@@ -91,10 +92,12 @@ class StaticValues:
                 found = node.value
             case ast.Name():
                 found, asked = self._named.get(node.id, (UNKNOWN, ()))
-                self.asked += asked
+                self.asked = tuple(dict.fromkeys((*self.asked, *asked)))[:_MOST_ASKED]
             case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
                 values = [self._value(item, depth + 1) for item in items[:100]]
-                found = UNKNOWN if UNKNOWN in values or len(items) > 100 else tuple(values)
+                # Tuples in tuples would make comparisons long.
+                is_plain = len(items) <= 100 and all(isinstance(value, str | int | None) for value in values)
+                found = tuple(values) if is_plain else UNKNOWN
             case ast.UnaryOp(op=ast.Not()):
                 value = self._value(node.operand, depth + 1)
                 found = value if value is UNKNOWN else not value

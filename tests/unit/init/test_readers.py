@@ -104,7 +104,46 @@ def test_warnings_of_setup_py_are_not_shown(recwarn: pytest.WarningsRecorder) ->
 )
 def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[str]) -> None:
     found = cibuildwheel(tmp_path, f"{settings}\nbuild-verbosity = 1")
-    assert [python for python in DEBIAN.pythons if found.selects(python)] == pythons
+    assert [python for python in DEBIAN.pythons if found.selects(python, ["manylinux_x86_64"])] == pythons
+
+
+_LEFT_OUT = "build and skip of cibuildwheel (pyproject.toml:3)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "pythons", "rest"),
+    [
+        ('build = ["cp312-*", "cp314t-*"]', ["3.12", "3.14t"], []),
+        ('build = "cp314t-*"', ["3.14t"], []),
+        ('build = "cp31{3,4}{,t}-manylinux*"', ["3.13", "3.14", "3.14t"], [("Python 3.13t (pyproject.toml:3)", "not in the base")]),
+        ('build = "cp314*"', ["3.14"], []),
+        ('build = "cp314* *t-*"\nskip = "cp315*"', ["3.14", "3.14t"], []),
+        ('build = "cp312-* cp314t-*"\nskip = "cp314t-*"', ["3.12"], []),
+        ('build = "cp310-* cp312-*"', ["3.12"], [("Python 3.10 (pyproject.toml:3)", "requires-python leaves it out")]),
+        ('build = ["cp312-manylinux_aarch64"]\narchs = ["aarch64"]', ["3.12"], []),
+        (
+            'build = "cp312-*x86_64 cp313-musllinux* cp314-*aarch64"\narchs = "auto aarch64"',
+            ["3.12", "3.14"],
+            [("Python 3.13 (pyproject.toml:3)", "for no platform of the recipe")],
+        ),
+        (
+            'build = "pp*"',
+            ["3.11", "3.12", "3.13", "3.14", "3.15"],
+            [(_LEFT_OUT, "they select none of the wheels that the base builds: manylinux_x86_64")],
+        ),
+        ('skip = "cp31[345]*"', ["3.11", "3.12"], []),
+    ],
+)  # fmt: skip
+def test_pythons_of_cibuildwheel(
+    tmp_path: Path, settings: str, pythons: list[str], rest: list[tuple[str, str]]
+) -> None:
+    text = (
+        f'project = {{ name = "demo", version = "1", requires-python = ">=3.11" }}\n\n[tool.cibuildwheel]\n{settings}\n'
+    )
+    tree = scan(write_project(tmp_path, {"pyproject.toml": text, "demo.c": ""}))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    assert made.draft.texts("matrix.python") == pythons
+    assert [tuple(item) for item in made.draft.rest] == rest
 
 
 @pytest.mark.parametrize(
@@ -240,6 +279,11 @@ def test_an_empty_command_prepares_nothing(tmp_path: Path, empty: str) -> None:
         ('test-requires = "-r requirements.txt"', "a recipe requires distributions of the package index only"),
         ('test-requires = ["demo @ https://example.org/demo.zip"]', "a recipe requires distributions"),
         ('container-engine = "podman"', "a recipe has no such setting"),
+        ('[[tool.cibuildwheel.overrides]]\nselect = "cp312-*"', "settings of some cells are [[matrix.overrides]]"),
+        ('audit-command = "abi3audit {wheel}"', "the audit looks at every wheel"),
+        ('enable = ["cpython-freethreading"]', "free-threaded Pythons are those that `build` names"),
+        ('manylinux-aarch64-image = "manylinux2014"', "builder.base is for both platforms"),
+        ('musllinux-x86_64-image = "musllinux_1_2"', "a recipe has one base"),
         ("[tool.cibuildwheel.windows]\narchs = []", "the recipe builds for Linux only"),
     ],
 )
