@@ -6,11 +6,11 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bakery_iree import programs
 
-np = pytest.importorskip("numpy")
 FOLDER = Path(programs.__file__).parent
 LARGE = 9007199254740993
 """The first integer that float64 does not have."""
