@@ -259,8 +259,11 @@ def require(root: str, requirements: list[str]) -> None:
     Requirements of an extra come beside the project's own.
     """
     path, text = metadata(root)
-    end = "\r\n" if "\r\n" in text else "\n"
+    # The description may have other line ends than the fields.
+    end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
     head, blank, body = text.partition(end + end)
+    if not blank and re.search(r"\n\r?\n", text):
+        sys.exit("finish: the wheel's METADATA ends its lines in two ways: where the fields end is not clear")
     fields = ["Requires-Dist: " + item for item in requirements]
     ours = {required(field) for field in fields} - {""}
     lines = [line for line in head.rstrip(end).split(end) if required(line) not in ours]

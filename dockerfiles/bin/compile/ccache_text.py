@@ -9,7 +9,8 @@ too. Lines after it tell what else decides:
 
 - the digests of the programs that compile: ccache knows the compiler's driver only, neither ``cc1`` nor ``as``;
 - variables that these programs read;
-- the folder, if debug information has it, unless its name is random.
+- the folder, if debug information has it, unless its name is random;
+- columns, where the object has them: the text has one space for each comment.
 
 Options are understood or not: `GCC` and `NVCC` have those that read no file and write none beside the object. The
 assembler reads files by itself, so an ``asm`` statement must not have ``.incbin`` and the like. What nvcc does is asked
@@ -101,6 +102,9 @@ _READS = re.compile(r"\.\s*(inc|macro|irp|rept|altmacro|purgem)|\.\w*[%{|}]", re
 _DIRECTIVES = re.compile(
     rb"^\s*#\s*(embed\b|pragma\s+GCC\s+pch|pragma\s+clang\s+(section|module)|ident\b[^\n]*\\)", re.MULTILINE
 )
+LEXED = rb'(?s)//(?:\\\r?\n|[^\n])*|/\*.*?\*/|R"([^()\\ ]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"' rb"|'(?:\\.|[^'\\\n])*'"
+"""Comments, and what may have the beginning of one."""
+
 _MARKER = re.compile(rb'^# \d+ "([^"\n]*)"[^\n]*\n', re.MULTILINE)
 
 
@@ -258,14 +262,20 @@ def programs_of(compiler: str) -> list[str]:
     name = os.path.basename(os.path.realpath(compiler))
     files = [compiler]
     if "clang" not in name:
-        asked = ["cc1plus" if "++" in name else "cc1", "as"]
+        # Which of the two runs is a matter of the file's name.
+        asked = ["cc1", "cc1plus", "as"]
         found = [output_of([compiler, f"-print-prog-name={program}"]).decode().strip() for program in asked]
         specs = output_of([compiler, "-print-file-name=specs"]).decode().strip()
         files += [path for path in (*found, specs) if path.startswith("/")]
-    with open(compiler, "rb") as file:
-        if file.read(4) != b"\x7fELF":
-            raise NotUnderstoodError(f"{compiler} is a script")
+    if not is_binary(compiler):
+        raise NotUnderstoodError(f"{compiler} is a script")
     return files
+
+
+def is_binary(path: str) -> bool:
+    """Return whether a file is a program or library, no script."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def programs_of_nvcc(nvcc: str) -> list[str]:
@@ -292,6 +302,31 @@ def digest_of_file(path: str) -> str:
         return sha256(file.read()).hexdigest()
 
 
+def has_columns(code: bytes, command: list[str], host: list[str]) -> bool:
+    """Return whether an object tells in which column something stands: debuggers, sanitizers or the code itself ask for it."""
+    # Of several options, the last one decides.
+    debug = [word for word in host[1:] if re.match("-g(?!no-|z|record|strict)", word)]
+    if debug and not re.match("-g(gdb)?0$", debug[-1]):
+        return True
+    of_device = r"-G|-g|--?(lineinfo|generate-line-info|device-debug|debug)"
+    return (
+        any(word.startswith("-fsanitize=") for word in host)
+        or (host is not command and any(re.match(rf"({of_device})$", word) for word in command))
+        or bool(re.search(rb"source_location|__builtin_COLUMN", code))
+    )
+
+
+def columns_of(path: str) -> str:
+    """Return the digest of a file without its comments, all else in its column."""
+    from hashlib import sha256
+
+    with open(path, "rb") as file:
+        text = re.sub(
+            LEXED, lambda found: re.sub(rb"[^\n]", b" ", found[0]) if found[0][:1] == b"/" else found[0], file.read()
+        )
+    return sha256(re.sub(rb"(?m)[ \t\r]+$", b"", text)).hexdigest()
+
+
 def digest_of(compiler: str, is_nvcc: bool) -> str:
     """Return the digest of all programs of a compiler; a step computes it once, unless the compiler changes."""
     status = os.stat(compiler)
@@ -306,7 +341,9 @@ def digest_of(compiler: str, is_nvcc: bool) -> str:
 
     value = sha256()
     files = programs_of_nvcc(compiler) if is_nvcc else programs_of(compiler)
-    for path in dict.fromkeys([*files, *(library for item in files[:3] for library in libraries_of(item))]):
+    for path in dict.fromkeys(
+        [*files, *(library for item in files[:4] if is_binary(item) for library in libraries_of(item))]
+    ):
         value.update(digest_of_file(path).encode())
     with open(DIGESTS, "a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{mark}{value.hexdigest()}\n")
@@ -343,6 +380,8 @@ def understood_text(call: list[str], command: list[str]) -> tuple[bytes, list[st
     if any(re.match(r"-Werror(=implicit-fallthrough.*)?$", word) for word in host):
         # A comment decides whether a case may fall through.
         lines += [digest_of_file(path) for path in own(files)]
+    elif has_columns(code, command, host):
+        lines += [columns_of(path) for path in own(files)]
     lines += [RANDOM.sub("*", os.getcwd()) for word in host[1:] if word.startswith(("-g", "-G"))][:1]
     return text + "\n".join(["", *lines, ""]).encode(errors="surrogateescape"), files
 

@@ -78,7 +78,7 @@ WITH_WORD = (
 """Options of the linker whose value can be a word of its own."""
 
 REFUSED = "/tmp/ccache-refused"
-"""Written by ccache_text.py: a compilation for LTO reads more than its text, so its object does not tell all either."""
+"""Written by ccache_text.py and ccache-source: a compilation for LTO reads more than its text, so its object does not tell all either."""
 
 DEPENDENCIES = re.compile(r"-Wl,--dependency-file[=,]([^,]+)$")
 """CMake's option for a list of what was linked. The list is an output."""

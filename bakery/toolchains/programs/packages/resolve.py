@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -49,6 +50,9 @@ MOST_SOURCES = 100
 
 DIRECT = re.compile(r"(?m)^ *Collecting (?P<name>[^\s@[]+)[^\s@]* ?@ (?P<address>\S+)(?: \(from (?P<by>[^)]*)\))?")
 """What pip prints when it begins with a requirement that names an address."""
+
+CONFLICT = re.compile(r"(?m)^ +(?:\S+ \S+ depends on|The user requested(?: \(constraint\))?) (?P<requirement>.+)$")
+"""What pip prints of requirements that contradict each other."""
 
 MISSING = re.compile(r"(?m)^ERROR: No matching distribution found for (?P<requirement>.+?)(?: \(from .*\))?$")
 
@@ -131,12 +135,23 @@ def packages(report: dict[str, Any]) -> list[Package]:
             "name": canonical(item["metadata"]["name"]),
             "version": item["metadata"]["version"],
             "file": urllib.parse.unquote(path.rsplit("/", 1)[-1]),
-            "sha256": download.get("archive_info", {}).get("hashes", {}).get("sha256", ""),
         }
+        hashes = download.get("archive_info", {}).get("hashes", {})
+        weak = tuple(hashes.items()) if download["url"].startswith("http") else ()
+        package["sha256"] = hashes.get("sha256") or (weak and sha256_of(download["url"], package["file"], weak)) or ""
         if item.get("is_direct"):
             package["origin"] = download["url"]
         result.append(package)
     return sorted(result, key=lambda item: (item["name"], item["version"]))
+
+
+@functools.lru_cache(maxsize=None)
+def sha256_of(url: str, file: str, hashes: tuple[tuple[str, str], ...]) -> str:
+    """Return the SHA-256 of a file of which the index has other hashes alone; exit if these are not its own."""
+    host = urllib.parse.urlsplit(url).netloc
+    known = (index for index in sdist.indexes() if urllib.parse.urlsplit(index).netloc.rpartition("@")[2] == host)
+    with tempfile.TemporaryDirectory() as scratch:
+        return sdist.fetch(sdist.Entry(url, file, dict(hashes)), next(known, url), os.path.join(scratch, "file"))
 
 
 class Sources:
@@ -174,6 +189,12 @@ class Sources:
         """Take the newest one that satisfies a requirement; say whether there is one, and it is new."""
         source = sources.of_index(needed, self.fresh()) if self.asks else None
         return source is not None and self.add(source)
+
+    def of_conflict(self, text: str) -> list[Any]:
+        """Return what pip's message says of packages that have a source: the newest one was that of one requirement."""
+        names = {item.name for item in self.found.values() if not item.origin}
+        parsed = [item for item in map(requirement, CONFLICT.findall(text)) if item]
+        return [item for item in parsed if canonical(item.name) in names]
 
     def of(self, package: Package) -> sources.Source | None:
         """Return the source that a package of pip's report is the stub of."""
@@ -262,8 +283,11 @@ def with_sources(words: list[str], options: list[str], stand_ins: Sources, held:
     while True:
         answer = report(words, *options, "--find-links", stand_ins.stubs)
         missing = MISSING.search(answer.err) if answer.packages is None else None
-        needed = requirement(missing.group("requirement")) if missing else None
-        if needed is None or needed.url or canonical(needed.name) in held or not stand_ins.add_of_index(needed):
+        needed = [requirement(missing.group("requirement"))] if missing else []
+        if answer.packages is None and not missing:
+            needed = stand_ins.of_conflict(answer.out + answer.err)
+        usable = [item for item in needed if item and not item.url and canonical(item.name) not in held]
+        if not any(stand_ins.add_of_index(item) for item in usable):
             return answer
 
 

@@ -64,16 +64,17 @@ class Source(NamedTuple):
 
 def of_index(requirement: Any, folder: str) -> Source | None:
     """Return the newest source archive of the index that satisfies a requirement; None where there is none."""
-    from pip._vendor.packaging.specifiers import SpecifierSet
     from pip._vendor.packaging.version import Version
 
-    here = ".".join(map(str, sys.version_info[:3]))
+    # As pip has it (PEP 592): a range of versions is no pin.
+    pinned = any(
+        item.operator == "===" or (item.operator == "==" and not item.version.endswith(".*"))
+        for item in requirement.specifier
+    )
     candidates: dict[Version, tuple[sdist.Entry, str]] = {}
     for entry, index in offered(requirement.name):
-        pinned = any(item.operator in ("==", "===") for item in requirement.specifier)
         version = sdist.version_of(entry.filename, requirement.name)
-        fits = not entry.python or SpecifierSet(entry.python).contains(here, prereleases=True)
-        if version and fits and (pinned or not entry.yanked):
+        if version and is_for_python(entry.python) and (pinned or not entry.yanked):
             candidates.setdefault(version, (entry, index))
     chosen = max(requirement.specifier.filter(candidates), default=None)
     if chosen is None:
@@ -83,6 +84,16 @@ def of_index(requirement: Any, folder: str) -> Source | None:
     if not sdist.same_version(found_source.version, str(chosen)):
         sys.exit("bakery: " + entry.filename + " of the package index says that it is " + found_source.version)
     return found_source
+
+
+def is_for_python(wanted: str) -> bool:
+    """Say whether a file is for this Python by its Requires-Python; one that is not valid counts for nothing, as in pip."""
+    from pip._vendor.packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(wanted).contains(".".join(map(str, sys.version_info[:3])), prereleases=True)
+    except InvalidSpecifier:
+        return True
 
 
 def offered(name: str) -> list[tuple[sdist.Entry, str]]:
@@ -153,13 +164,19 @@ def clone(name: str, address: str, folder: str) -> Source:
     settings += ["protocol." + kind + ".allow=always" for kind in ("https", "http", "ssh")]
     git = ["git", *(word for item in settings for word in ("-c", item)), "-C", folder]
     os.makedirs(folder)
-    for words in (
-        ["clone", "--quiet", "--no-checkout", "--", url, "."],
-        ["checkout", "--quiet", "--detach", ref],
-        ["submodule", "--quiet", "update", "--init", "--recursive"],
-    ):
+
+    def run(*words: str) -> None:
         if subprocess.run([*git, *words], check=False).returncode:
             sys.exit("bakery: cannot fetch " + name + " @ " + address + ": git says why above")
+
+    run("clone", "--quiet", "--no-checkout", "--", url, ".")
+    # The clone has one branch of its own, the default one. As for pip, a branch comes before a tag of its name.
+    branch = "refs/remotes/origin/" + ref
+    is_branch = subprocess.run(
+        [*git, "rev-parse", "--verify", "--quiet", branch], stdout=subprocess.DEVNULL, check=False
+    )
+    run("checkout", "--quiet", "--detach", ref if is_branch.returncode else branch)
+    run("submodule", "--quiet", "update", "--init", "--recursive")
     commit = subprocess.run([*git, "rev-parse", "HEAD"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
     origin = "git+" + url + "@" + commit + ("#subdirectory=" + subdirectory if subdirectory else "")
     return described(name, "", "", origin, within(folder, subdirectory))
@@ -234,7 +251,8 @@ def of_egg(folder: str) -> tuple[list[str], list[str]]:
 def with_extra(requirement: str, extra: str) -> str:
     """Return a requirement of an extra."""
     plain, _, marker = requirement.partition(";")
-    return plain + "; " + ("(" + marker.strip() + ") and " if marker else "") + 'extra == "' + extra + '"'
+    # Without the space, the semicolon would belong to an address.
+    return plain.rstrip() + " ; " + ("(" + marker.strip() + ") and " if marker else "") + 'extra == "' + extra + '"'
 
 
 def toml(path: str) -> dict[str, Any]:

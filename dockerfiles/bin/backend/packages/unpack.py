@@ -55,6 +55,9 @@ def unpack_zip(stream: IO[bytes], folder: str) -> None:
                 # No more is written of a member than what it says of its size.
                 with archive.open(member) as content, open(path, "wb") as file:
                     shutil.copyfileobj(content, file, 1 << 20)
+                # The mode, if the archive was made on Unix. As for pip, an executable stays one.
+                if member.external_attr >> 16 & 0o111:
+                    os.chmod(path, 0o755)
 
 
 def unpack_tar(stream: IO[bytes], folder: str) -> None:
