@@ -178,6 +178,29 @@ def test_a_comment_counts_where_it_can_be_an_error() -> None:
     assert text(source, "-Werror") != text(source.replace("@", "fall through"), "-Werror")
 
 
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [((), False), (("-g0",), False), (("-g",), True), (("-g", "-g0"), False), (("-fsanitize=undefined",), True)],
+)
+def test_a_column_counts_where_the_object_has_it(words: tuple[str, ...], counts: bool) -> None:
+    source = "int f(int x) { return /* @ */ x; }\n"
+    assert (text(source, *words) != text(source.replace("@", "longer"), *words)) is counts
+    # A comment at the end of a line moves nothing.
+    after = "int f(int x) { return x; } // @\n"
+    assert text(after, *words) == text(after.replace("@", "longer"), *words)
+
+
+def test_a_column_counts_where_the_code_asks_for_it() -> None:
+    source = "int f(void) { return /* @ */ __builtin_COLUMN(); }\n"
+    assert text(source) != text(source.replace("@", "longer"))
+
+
+def test_gcc_may_compile_both_languages(folder: Path) -> None:
+    files = {Path(path).name for path in ccache_text.programs_of(COMPILER)}
+    found = subprocess.run([COMPILER, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True).stdout
+    assert {"cc1", *["cc1plus"] * found.startswith("/")} <= files
+
+
 def test_a_precompiled_header_is_not_understood(folder: Path) -> None:
     (folder / "a.h").write_text("int x;\n")
     assert why('#include "a.h"\n') == ""

@@ -114,6 +114,35 @@ def test_what_a_wheel_requires_may_have_none(bench: Bench) -> None:
     assert not bench.ran.exists()
 
 
+@pytest.mark.parametrize("words", [("new", "old"), ("old", "new"), ("foo>=1", "foo<2")])
+def test_two_bounds_of_a_package_without_wheels(bench: Bench, words: tuple[str, ...]) -> None:
+    hostile.backend(bench.index)
+    for version in ("1.0", "3.0"):
+        hostile.sdist(bench.index, "foo", version)
+    hostile.wheel(bench.index, "new", requires=("foo>=1",))
+    hostile.wheel(bench.index, "old", requires=("foo<2",))
+    bench.resolve(*words)
+    assert {item["name"]: item["version"] for item in bench.told()}["foo"] == "1.0"
+
+
+@pytest.mark.parametrize(("asked", "version"), [("foo", "1.0"), ("foo==1.*", "1.0"), ("foo==1.5", "1.5")])
+def test_a_release_that_was_withdrawn_and_one_for_no_python(bench: Bench, asked: str, version: str) -> None:
+    """As pip: only a pin takes what was withdrawn (PEP 592), and what is no specifier refuses no Python."""
+    hostile.backend(bench.index)
+    for number, attribute in (("1.0", "data-requires-python='>=3.6.*'"), ("1.5", "data-yanked=''")):
+        hostile.sdist(bench.index, "foo", number)
+        (bench.index / "foo" / f".foo-{number}.tar.gz").write_text(attribute)
+    bench.resolve(asked)
+    assert [item["version"] for item in bench.told()] == [version]
+
+
+def test_an_index_that_has_other_hashes(bench: Bench) -> None:
+    hostile.wheel(bench.index, "foo")
+    (bench.index / "foo" / ".md5").touch()
+    bench.resolve("foo")
+    bench.install()
+
+
 def test_a_wheel_is_preferred_to_a_newer_source(bench: Bench) -> None:
     hostile.sdist(bench.index, "both", "2.0", setup=bench.code())
     hostile.wheel(bench.index, "both", "1.0")
@@ -229,6 +258,7 @@ def serve_repository(bench: Bench, work: Path) -> str:
     git(work, "init", "--quiet")
     commit(work, 1_700_000_000)
     git(work, "tag", "v3")
+    git(work, "branch", "develop")
     git(bench.index, "clone", "--quiet", "--bare", str(work), "own.git")
     git(bench.index / "own.git", "update-server-info")
     return git(work, "rev-parse", "HEAD")
@@ -250,6 +280,16 @@ def test_an_allowed_repository_is_built_at_its_commit(bench: Bench, tmp_path: Pa
     bench.run("build", "build")
     bench.install()
     assert bench.python("import own") == ""
+
+
+def test_a_branch_that_is_not_the_default(bench: Bench, tmp_path: Path) -> None:
+    hostile.backend(bench.index)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "pyproject.toml").write_text(f'{hostile.PYPROJECT}[project]\nname = "own"\nversion = "3.0"\n')
+    head = serve_repository(bench, work)
+    bench.resolve(f"own @ git+{bench.url}/own.git@develop", options=("--direct=own",))
+    assert [item["origin"] for item in bench.told()] == [f"git+{bench.url}/own.git@{head}"]
 
 
 @pytest.mark.parametrize(
