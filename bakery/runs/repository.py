@@ -116,9 +116,8 @@ def description(source: Path, environment: Mapping[str, str]) -> Mapping[str, st
         listed = git_command.git(top, "ls-files", "-t", "-z")
         absent = {name for name in changed if not os.path.lexists(top / name)}
         # Without those that a sparse checkout does not have. If git does not tell, the contents do.
-        changed = (
-            changed - absent & {entry[2:] for entry in listed.split("\0") if entry[:2] == "S "} if listed else None
-        )
+        sparse = {entry[2:] for entry in (listed or "").split("\0") if entry[:2] == "S "}
+        changed = None if listed is None else changed - (absent & sparse)
     described = repository.describe(lambda *words: git_command.git(top, *words), changed, prefix)
     folders = [*reversed((source.resolve().relative_to(top)).parents)] if prefix else []
     parents = [
