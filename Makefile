@@ -11,6 +11,9 @@ FUZZ_SECONDS ?= 60
 # No proof starts after these minutes; a text in the ids of the proofs.
 MINUTES ?= 60
 ONLY ?=
+# Tests run in random order, so that none needs what another left: make test SEED=1 repeats an order.
+SEED := $(shell date +%s)
+ORDER = -p randomly --randomly-seed=$(SEED)
 
 # With it, every process of `make check` compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,11 +48,11 @@ check: setup ## Format, lint, types, drift of generated files, unit and golden t
 	$(BAKERY) generate --check
 # mypy needs one processor, and says what it found below the tests.
 	types=$$(mktemp) && trap 'rm -f "$$types"' EXIT && { $(VENV)/bin/mypy > "$$types" & } && \
-	$(VENV)/bin/pytest -q -n 2 --dist worksteal tests/unit tests/golden $(wildcard packages/*/tests/unit) $(wildcard packages/*/tests/golden); \
+	$(VENV)/bin/pytest -q -n 2 --dist worksteal $(ORDER) tests/unit tests/golden $(wildcard packages/*/tests/unit) $(wildcard packages/*/tests/golden); \
 	tests=$$?; wait $$!; code=$$?; cat "$$types"; exit $$((tests | code))
 
 test: check engine ## All tests, up to real bakes on a real engine
-	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/contract $(wildcard packages/*/tests/contract)
+	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ORDER) tests/engine tests/contract $(wildcard packages/*/tests/contract)
 
 docs: setup ## Build the documentation site into site/, and check its links; needs no network
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir site

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from pydantic import ValidationError
+
 from bakery.core import files
 from bakery.core.errors import UsageError
 from bakery.core.git import committed
@@ -27,7 +29,10 @@ from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.recipe import models
 from bakery.recipe.load import Loaded, from_python, load
+from bakery.recipe.problems import nearest, recipe_error
+from bakery.recipe.pydantic_errors import find_problems
 from bakery.resolve.plan import resolve
+from bakery.resolve.repository import repository_of
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.findings import refuse_broken
 from bakery.resolve.set_option import parse_set_options
@@ -100,9 +105,14 @@ class LoadedRecipe:
     def changed(self, **fields: object) -> LoadedRecipe:
         """Return the recipe with other values of some fields, such as ``matrix=Matrix(python=("3.13",))``.
 
-        Raises RecipeError if the fields contradict each other.
+        Raises RecipeError if a field is not valid, or fields contradict each other; ``details`` has every problem.
         """
-        recipe = from_python(self.recipe.model_copy(update=fields), self.loaded.root).recipe
+        data = {name: getattr(self.recipe, name) for name in self.recipe.model_fields_set} | fields
+        try:
+            made = models.Recipe.model_validate(data)
+        except ValidationError:
+            raise recipe_error(f"Recipe(name={self.recipe.name!r})", find_problems(models.Recipe, data)) from None
+        recipe = from_python(made, self.loaded.root).recipe
         return replace(self, loaded=replace(self.loaded, recipe=recipe))
 
     def plan(
@@ -172,6 +182,26 @@ class BakeOptions(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
 
 
+_LISTS = ("groups", "only", "allow", "upgrade")
+_PATHS = ("output", "ca_bundle", "compiler_cache")
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    """Raise UsageError if a name is no option of `BakeOptions`, or a text stands for a list or a path."""
+    for name, value in options.items():
+        if name not in BakeOptions.__annotations__:
+            close = nearest(name, BakeOptions.__annotations__)
+            what = f"unknown option {name}" + (f"; did you mean {close}?" if close else "")
+            raise UsageError(what, hint=f"options: {', '.join(BakeOptions.__annotations__)}")
+        _check_type(name, value)
+
+
+def _check_type(name: str, value: object) -> None:
+    if isinstance(value, str) and name in (*_LISTS, *_PATHS):
+        written = f"Path({value!r})" if name in _PATHS else f"[{value!r}]"
+        raise UsageError(f"{name} is a text: {value!r}", hint=f"write {name}={written}")
+
+
 @dataclass(frozen=True, slots=True)
 class RecipePlan:
     """A plan in its project.
@@ -197,12 +227,28 @@ class RecipePlan:
         return self.details.values()
 
     def files(self) -> dict[str, str]:
-        """Return path → text of the bake file, the Dockerfile and all that belongs to them. Writes nothing."""
-        return generate(self.details)
+        """Return path → text of the bake file, the Dockerfile and all that belongs to them. Writes nothing.
+
+        As ``generate`` writes them: for a project below the top of its repository, the path of the workflow starts with
+        ``../``.
+        """
+        return {Path(above, path).as_posix(): text for _, above, texts in self._files() for path, text in texts.items()}
+
+    def _files(self) -> list[tuple[Path, str, dict[str, str]]]:
+        """Return the project with its files, and the top of its repository with the workflow; each with its path from here."""
+        top, repository = repository_of(self.root)
+        texts = generate(self.details, repository)
+        name = repository.named(self.details.workflow) if self.details.ci else ""
+        workflow = {name: texts.pop(name)} if name else {}
+        return [(self.root, "", texts), (top, os.path.relpath(top, self.root.resolve()), workflow)]
 
     def write(self) -> list[str]:
-        """Write `files` into the project, and return the paths that changed. Raises OutputError."""
-        return files.write(self.root, self.files())
+        """Write `files`, and return the paths that changed. Raises OutputError."""
+        return [
+            Path(above, path).as_posix()
+            for folder, above, texts in self._files()
+            for path in files.write(folder, texts)
+        ]
 
     def check(self) -> tuple[Finding, ...]:
         """Return the rules that the plan and its source break, errors first. Needs no engine.
@@ -218,6 +264,8 @@ class RecipePlan:
 
         Entries that still fit are kept, except names in ``upgrade``. Raises BakeryError.
         """
+        for name, value in (("upgrade", upgrade), ("allow", allow)):
+            _check_type(name, value)
         from bakery.runs.pipeline import lock_plan
         from bakery.runs.run_options import Options
 
@@ -233,6 +281,7 @@ class RecipePlan:
         before an engine is touched.
 
         Raises:
+            UsageError: an option has another name, or a text stands for a list or a path.
             PlanError: the plan breaks a rule.
             BakeryError: of any other kind; `SomeFailed` if only some cells are done.
         """
@@ -241,6 +290,7 @@ class RecipePlan:
         from bakery.runs.run_options import CellSelection, Options
         from bakery.runs.selection import early_report, select_early
 
+        _check_options(options)
         unchanged = CellSelection.UNFINISHED if options.get("resume") else CellSelection.CHANGED
         run = Options(
             groups=tuple(options.get("groups", ("wheel",))),

@@ -57,14 +57,14 @@ def coverage(
 
     @cache
     def offered(name: str) -> list[Version]:
-        return releases(configured(), name, sdist=False, ca_bundle=bundle)
+        return releases(configured(), name, sdist=False, ca_bundle=bundle, yanked=False)
 
     results = []
     for root, plan in plans(recipe, set_):
         name = project or project_of(plan, root)
-        results.append(
-            compare(plan, name, wanted, files_of(Index(index, {}), name, ca_bundle=bundle), offered, ignored)
-        )
+        # Who asks for a version gets it, also if it is yanked.
+        files = files_of(Index(index, {}), name, ca_bundle=bundle, yanked=bool(wanted))
+        results.append(compare(plan, name, wanted, files, offered, ignored))
     if json:
         echo_json([item.to_json() for item in results])
     else:

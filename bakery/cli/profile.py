@@ -45,7 +45,8 @@ def profile(
     if older or not times.commands:
         say(f"the compile steps were cached; times are those of {run.name}" if older else "the run compiled nothing")
     used = summary(times)
-    helps = advice(times, used, beside(run, times), plan.facts.limits)
+    (own,) = plan.filter_by_id([builder]).cells
+    helps = advice(times, used, beside(run, times), plan.of(own).facts.limits)
     if trace is not None:
         from json import dumps
 
@@ -77,4 +78,4 @@ def times_of(root: Path, plan: Plan, cell: str) -> tuple[CellProfile, Path, bool
     from bakery.runs.cell_profile import find
     from bakery.runs.run_folders import state_folder
 
-    return find(state_folder(root, os.environ), plan.recipe, cell)
+    return find(state_folder(root, os.environ), plan.recipe, cell, plan.reference)

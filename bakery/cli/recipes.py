@@ -114,7 +114,7 @@ def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *,
     loaded = [item for reference in (references or (None,)) for item in load(reference, cwd)]
     options = parse_set_options(sets or ())
     all_names = set().union(*map(settable, loaded))
-    if len(loaded) > 1 and (unknown := options.variables.keys() - all_names):
+    if len(loaded) > 1 and (unknown := options.set_variables - all_names):
         raise UsageError(f"no recipe has variable {min(unknown)}", hint=f"they have {', '.join(sorted(all_names))}")
     check_environment(os.environ, all_names)
     # Files that are committed are those of any moment.

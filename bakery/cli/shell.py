@@ -52,7 +52,8 @@ def shell(
     failed, step = failed_step(state_folder(root, os.environ), plan.recipe, cell)
     stage = stage_named(plan, chosen, at or (failed if failed in stages(plan, chosen) else "compile"))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("a shell needs a terminal", hint=f"wheel-bakery logs {shlex.quote(cell)} --step {stage.name}")
+        words = ["wheel-bakery", "logs", cell, "--step", stage.name, "--recipe", plan.reference]
+        raise UsageError("a shell needs a terminal", hint=shlex.join(words))
     checked([(root, plan)], bake=True, builder=builder)
     engine = open_engine(ca_bundle, engine_up=engine_up, builder=builder)
     command = command_at(stage, step if stage.name == failed else "")

@@ -35,12 +35,14 @@ def audit(
 
     Example: wheel-bakery audit dist/*.whl --json
     """
-    from wheel_audit.command import audit_files, reason
+    from wheel_audit.command import BadBaselineError, audit_files, reason
 
     try:
         outcome = audit_files(wheels, out, baseline=baseline, size=size, verbose=verbose, as_json=json)
     except OSError as error:
         raise OutputError(reason(baseline or Path(), error)) from error
+    except BadBaselineError as error:
+        raise UsageError(str(error), hint="--baseline names a wheel") from error
     out.file.flush()
     if outcome.unread:
         raise OutputError(
@@ -86,14 +88,18 @@ def verify(
     from bakery.cli.tables.size import total
     from bakery.engine.paths import engine_paths
     from bakery.plan.pull_request import for_pull_request
+    from bakery.release.coverage import named_project
     from bakery.release.verify import verify as check
 
     files, before = _wheel_files(wheels), _wheel_files(baseline or ())
-    planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
+    found = plans(recipe, set_)
+    planned = [for_pull_request(plan) if pull_request else plan for _, plan in found]
     selected = [plan.filter_by_pattern(parameters.globs(only, skip)) for plan in planned]
+    names = {plan.recipe: name for root, plan in found if (name := named_project(plan, root))}
     if gpu and not any(plan.cibuildwheel.test_gpu for plan in selected):
         raise UsageError("--require-gpu-test: no recipe has test.gpu", hint="set gpu = true in [test]")
-    release = check(selected, files, engine_paths(os.environ).cache / "audited", gpu=gpu, tag=tag, baseline=before)
+    cache = engine_paths(os.environ).cache / "audited"
+    release = check(selected, files, cache, gpu=gpu, tag=tag, baseline=before, names=names)
     lines = [f"{release.wheels} wheel{'s' * (release.wheels != 1)}: complete and as planned"]
     lines += [*map(total, release.projects), *release.growth]
     if baseline is not None:
@@ -233,6 +239,9 @@ def meta(
     recipe: parameters.Recipes = None,
     set_: parameters.Sets = None,
     pull_request: parameters.PullRequest = False,
+    if_any: Annotated[
+        bool, typer.Option("--if-any", help="Write nothing, and succeed, if no recipe has wheel.naming.meta.")
+    ] = False,
 ) -> None:
     """Write the meta package of wheels with a distribution for each CUDA release, beside the first of them.
 
@@ -252,7 +261,7 @@ def meta(
     files = _wheel_files(wheels)
     planned = [for_pull_request(plan) if pull_request else plan for _, plan in plans(recipe, set_)]
     named = [plan for plan in planned if extras(plan)]
-    if not named:
+    if not named and not if_any:
         raise UsageError(
             "no recipe has wheel.naming.meta", hint='set naming = { name = "x-cu${CUDA_MAJOR}", meta = "x" }'
         )

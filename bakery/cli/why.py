@@ -118,7 +118,8 @@ def _explained(root: Path, plan: Plan, cell: str) -> tuple[str, str, tuple[Reaso
     state = state_folder(root, os.environ)
     bakes = [inputs for _, inputs in bakes_of(state, plan.recipe, cell)]
     if not bakes:
-        raise UsageError(f"no kept run baked {cell}", hint=f"bake it: wheel-bakery wheel --only {shlex.quote(cell)}")
+        command = shlex.join(["wheel-bakery", "wheel", "--only", cell, "--recipe", plan.reference])
+        raise UsageError(f"no kept run baked {cell}", hint=f"bake it: {command}")
     now = current(root, plan, cell, bakes[0], state, os.environ)
     record = newest_records(state, plan.recipe).get(cell)
     if record and record.repository not in ("", UNKNOWN):

@@ -60,6 +60,13 @@ def axis_tag(axis: str, value: str, *, short: bool = True) -> str:
     return _AXIS_PREFIX.get(axis, axis.replace("-", "_")) + text
 
 
+def axis_tags(axis: str, values: Sequence[str], *, long: bool = False) -> dict[str, str]:
+    """Return value of an axis → how it is written in ids: as short as the values stay different; with ``long``, as long."""
+    tags = [{value: axis_tag(axis, value, short=short) for value in values} for short in (not long, long)]
+    distinct = (item for item in tags if len(set(item.values())) == len(values))
+    return next(distinct, tags[0 if long else 1])
+
+
 def platform_tag(platform: str) -> str:
     """Return how a platform is written in a cell id: ``linux/amd64`` → ``linux_x86_64``, others as cibuildwheel does."""
     return f"linux_{MACHINES[platform]}" if platform.startswith("linux/") else IDENTIFIERS[platform]

@@ -7,10 +7,11 @@ share are written once, others in overrides that select cells by their identifie
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from bakery.core.cell_ids import IDENTIFIERS, MACHINES, axis_tag, python_tag
+from bakery.core.cell_ids import IDENTIFIERS, MACHINES, axis_tags, python_tag
 from bakery.core.names import SYSTEMS, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.delivery import Naming
@@ -37,6 +38,13 @@ _COPY = (
 )
 """Copies a wheel without repair to the folder where it is finished."""
 
+_QUOTED = r"""(?:[^|&;"'\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*"""
+_OPERATOR_OF_SH = re.compile(rf"{_QUOTED}[|&;]")
+_OPERATOR_OF_CMD = re.compile(r'[^|&"]*(?:"[^"]*"[^|&"]*)*[|&]')
+"""Commands with an operator of the shell outside of quotes."""
+
+_WILDCARD = re.compile(r"\[\]?[^\]]*\]|[*?]")
+
 Toml = str | bool | list[str] | dict[str, str] | dict[str, str | list[str]]
 Options = dict[str, Toml]
 
@@ -51,10 +59,11 @@ def variants(plan: Plan) -> dict[str, tuple[Cell, ...]]:
     """Return the name of each configuration → its cells, Linux first."""
     cells = (*plan.cells, *plan.cibuildwheel_cells)
     axes = [axis for axis in cells[0].axes if axis not in ("python", "platform")]
-    varying = [axis for axis in axes if len({cell.axes[axis] for cell in cells}) > 1]
+    values = {axis: list(dict.fromkeys(cell.axes[axis] for cell in cells)) for axis in axes}
+    varying = {axis: axis_tags(axis, some, long=True) for axis, some in values.items() if some[1:]}
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        tags = [axis_tag(axis, cell.axes[axis], short=False) for axis in varying]
+        tags = [names[cell.axes[axis]] for axis, names in varying.items()]
         groups.setdefault("-".join((plan.recipe, *tags)) + cell.own, []).append(cell)
     return {name: tuple(group) for name, group in groups.items()}
 
@@ -69,7 +78,7 @@ def configurations(plan: Plan, folder: str = FOLDER) -> dict[str, str]:
 
 
 def options_of(plan: Plan, cell: Cell, folder: str = FOLDER) -> Options:
-    """Return the options of one cell, without images; ``folder`` as for `configurations`."""
+    """Return the options of one cell, with its image on Linux; ``folder`` as for `configurations`."""
     return _Options(plan, cell, folder).all()
 
 
@@ -78,7 +87,7 @@ def programs(plan: Plan) -> Sequence[str]:
     plans = [plan.of(cells[0]) for cells in variants(plan).values()]
     called = {
         "smoke.py": any(item.cibuildwheel.load or item.facts.test_imports for item in plans),
-        "steps.py": any(item.cibuildwheel.requirements or item.facts.test_files for item in plans),
+        "steps.py": any(item.cibuildwheel.requirements or item.facts.test_files or _lacks_pip(item) for item in plans),
         "finish.py": any(map(_finishes, plans)),
         "install-packages": any(item.cibuildwheel.system_packages for item in plans),
     }
@@ -89,16 +98,25 @@ def _finishes(plan: Plan) -> bool:
     return bool(plan.audit.requires) or plan.audit.namings[0] != Naming(index=plan.audit.namings[0].index)
 
 
+def _lacks_pip(plan: Plan) -> bool:
+    """Whether the last step of the repair needs a package, and uv made the environment, which then has no pip."""
+    return _finishes(plan) and plan.cibuildwheel.frontend == "uv"
+
+
 def _configuration(plan: Plan, cells: tuple[Cell, ...], folder: str) -> str:
     import tomli_w
 
     options = {identifier(cell): options_of(plan, cell, folder) for cell in cells}
     table: dict[str, Toml | Options | list[Options]] = {"build": list(options), "skip": "", "archs": ["all"]}
+    images = _take_images(options)
     table |= _take_shared(options)
     for system in SYSTEMS:
         names = [identifier(cell) for cell in cells if cell.platform.startswith(system)]
         shared = _take_shared({name: options[name] for name in names})
-        if of_system := shared | (_images(cells) if system == "linux" else {}):
+        if system == "linux" and any(cell.images for cell in cells):
+            # By default, cibuildwheel mounts the machine's / into the container.
+            shared["container-engine"] = "docker; disable_host_mount: true"
+        if of_system := shared | (images if system == "linux" else {}):
             table[system] = of_system
     overrides: list[tuple[list[str], Options]] = []
     for name, rest in options.items():
@@ -124,19 +142,16 @@ def _take_shared(options: Mapping[str, Options]) -> Options:
     return shared
 
 
-def _images(cells: tuple[Cell, ...]) -> Options:
-    """Return the options of the containers for Linux: on the recipe's base, or PyPA's image."""
-    options: Options = {}
-    if any(cell.images for cell in cells):
-        # By default, cibuildwheel mounts the machine's / into the container.
-        options["container-engine"] = "docker; disable_host_mount: true"
-    for platform in ("linux/amd64", "linux/arm64"):
-        # A Debian image has a suite, and cibuildwheel cannot use it.
-        if first := next((cell for cell in cells if cell.platform == platform), None):
-            image = first.images[0]
-            kind = "musllinux" if first.is_musl else "manylinux"
-            options[f"{kind}-{MACHINES[platform]}-image"] = DEFAULT_IMAGE if image.suite else image.ref
-    return options
+def _take_images(options: Mapping[str, Options]) -> Options:
+    """Return the images that all cells of their machine and C library share, and remove these from ``options``."""
+    shared: Options = {}
+    for key in sorted({key for item in options.values() for key in item if key.endswith("-image")}, reverse=True):
+        own = [item for item in options.values() if key in item]
+        if all(item[key] == own[0][key] for item in own):
+            shared[key] = own[0][key]
+            for item in own:
+                del item[key]
+    return shared
 
 
 class _Options:
@@ -163,8 +178,17 @@ class _Options:
             "repair-wheel-command": self._repair(),
             "test-requires": [self._of(value) for value in self._settings.test_requirements],
             "test-command": self._test(),
+            **self._image(),
         }
         return {key: value or "" for key, value in options.items() if value or key == "repair-wheel-command"}
+
+    def _image(self) -> Options:
+        """Return the option with the container for Linux: the recipe's base, or PyPA's image."""
+        if self._system != "linux":
+            return {}
+        image, kind = self._cell.images[0], "musllinux" if self._cell.is_musl else "manylinux"
+        # A Debian image has a suite, and cibuildwheel cannot use it.
+        return {f"{kind}-{MACHINES[self._cell.platform]}-image": DEFAULT_IMAGE if image.suite else image.ref}
 
     def _config_settings(self) -> dict[str, str | list[str]]:
         texts: dict[str, list[str]] = {}
@@ -178,7 +202,7 @@ class _Options:
     def _before_all(self) -> str:
         if self._system == "linux" and self._settings.system_packages:
             return f"sh {self._folder}/install-packages {shlex.join(self._settings.system_packages)}"
-        return self._settings.before_all[self._system]
+        return self._of(self._settings.before_all[self._system])
 
     @property
     def _source(self) -> str:
@@ -194,8 +218,11 @@ class _Options:
             else []
         )
         command = self._plan.facts.before_build if self._system == "linux" else ""
-        ours = [f"cd {self._source} && sh -ec {shlex.quote(command)}"] if command else []
-        return [*ours, *prepare, *(["python -m pip install wheel"] if _finishes(self._plan) else [])]
+        # The shell itself replaces ${NAME} in the command, as in a bake; all that it needs is the variable.
+        given = (f"{name}={shlex.quote(self._values[name])}" for name in self._settings.before_build_variables)
+        ours = [f"cd {self._source} && {' '.join([*given, 'sh', '-ec', shlex.quote(command)])}"] if command else []
+        by = f"{self._folder}/steps.py" if _lacks_pip(self._plan) else "-m pip"
+        return [*ours, *prepare, *([f"python {by} install wheel"] if _finishes(self._plan) else [])]
 
     def _repair(self) -> list[str]:
         if not _finishes(self._plan):
@@ -212,8 +239,7 @@ class _Options:
             return []
         excluded = {
             "linux": [glob for glob in audit.excludes if not glob.endswith((".dll", ".dylib"))],
-            # delocate excludes libraries whose path contains the text.
-            "macos": [glob.partition("*")[0] for glob in audit.excludes if glob.endswith(".dylib")],
+            "macos": [_longest_literal(glob) for glob in audit.excludes if glob.endswith(".dylib")],
             "windows": [glob for glob in audit.excludes if glob.lower().endswith(".dll")],
         }[self._system]
         excludes = [word for item in excluded for word in ("--exclude", self._quoted(item))]
@@ -234,18 +260,37 @@ class _Options:
         # On Windows a module finds its libraries only after its package, when imported, has registered their folders.
         smoke += ["--load"] if self._settings.load and self._system != "windows" else []
         smoke += [word for module in self._plan.facts.test_imports for word in ("--import", module)]
-        command = self._of(self._settings.test_command[self._system]).strip()
+        # On Linux, the command of a test with a GPU is that of `wheel-bakery gpu-test`.
+        given = () if self._settings.test_gpu and self._system == "linux" else self._settings.test_command[self._system]
+        command = self._of(given).strip()
         files = [self._quoted(item) for item in self._plan.facts.test_files] if command else []
         take = ["python", f"{self._folder}/steps.py", "take", self._source, *files]
-        return [
-            *([" ".join(smoke)] if len(smoke) > 3 else []),
-            *([" ".join(take)] if files else []),
-            *([command] if command else []),
-        ]
+        before = [*([" ".join(smoke)] if len(smoke) > 3 else []), *([" ".join(take)] if files else [])]
+        return self._after(before, command) if command else before
+
+    def _after(self, steps: list[str], command: str) -> list[str]:
+        """Return the steps and the recipe's command, which is run only after steps that passed.
+
+        cibuildwheel joins them with ``&&`` for one shell, where ``||`` of the command would also follow a failed step.
+        """
+        windows = self._system == "windows"
+        if not steps or not (_OPERATOR_OF_CMD if windows else _OPERATOR_OF_SH).match(command):
+            return [*steps, command]
+        if windows:
+            # To cmd.exe, & is the weakest of its operators.
+            return [" & ".join([*(f"{step} || exit 1" for step in steps), command])]
+        return [*steps, f"sh -c {shlex.quote(command)}"]
 
     def _quoted(self, word: str) -> str:
         """Return a word quoted for the shell of this system."""
-        return f'"{word}"' if self._system == "windows" else shlex.quote(word)
+        # cmd.exe has no escape for a double quote in quotes; markers of requirements, which have some, take both.
+        return '"' + word.replace('"', "'") + '"' if self._system == "windows" else shlex.quote(word)
+
+
+def _longest_literal(glob: str) -> str:
+    """Return the text by which delocate excludes libraries: their path contains it. Of a glob, its longest literal part."""
+    ending = ".dylib"
+    return max((part for part in _WILDCARD.split(glob) if part not in ("", ending)), key=len, default=ending)
 
 
 def _escaped(text: str) -> str:

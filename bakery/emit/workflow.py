@@ -159,9 +159,6 @@ def _action(repository: str, folder: str = "") -> Yaml:
     return Yaml(f"{repository}{folder}@{row.commit} # {row.version}")
 
 
-_FOUND = ("bakery.toml", "pyproject.toml")
-"""Files whose recipes are found by name."""
-
 MARGIN = 15
 """Minutes between the end of bakery and the end of its job: time to keep what is finished."""
 
@@ -194,7 +191,7 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
         dict(
             source=plan.source_file,
             title=f"wheels of {plan.recipe}",
-            recipe=_reference(plan),
+            recipe=plan.reference,
             output=plan.output,
             artifact=posixpath.normpath(posixpath.join(repository.folder, plan.output)),
             **in_folder(repository, plan.workflow),
@@ -267,12 +264,6 @@ def _with_cibuildwheel(requirement: str) -> str:
         return requirement
     wanted.extras.add("cibuildwheel")
     return str(wanted)
-
-
-def _reference(plan: Plan) -> str:
-    """Return what names the recipe in its project: its name, or the file that is only found by its name."""
-    file = plan.source_file
-    return file if file.endswith(".toml") and posixpath.basename(file) not in _FOUND else plan.recipe
 
 
 def _jobs(plan: Plan, ci: Ci) -> tuple[list[CellGroup], list[CellGroup]]:

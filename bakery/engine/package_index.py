@@ -42,6 +42,7 @@ _DOWNLOAD_S = 1800.0
 _MOST_FILES = 200_000
 _LONGEST_TAG = 10_000
 _HREF = re.compile(r"""(?:^|[\s"'])href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+_YANKED = re.compile(r"\sdata-yanked(?:[\s=>]|\Z)", re.IGNORECASE)
 
 _LARGEST_MEMORY = 1 << 20
 REMEMBER_S = 24 * 3600
@@ -132,27 +133,39 @@ def _merge(items: Iterable[tuple[str, object]]) -> dict[str, str]:
     return {name: value for section in sections.values() for name, value in section.items() if value}
 
 
-def releases(index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Version]:
+def releases(
+    index: Index, name: str, *, sdist: bool, ca_bundle: str, timeout_s: float = TIMEOUT_S, yanked: bool = True
+) -> list[Version]:
     """Return the versions of a distribution that the index offers, oldest first; with ``sdist``, only those with one.
 
     The rest is as in `files_of`.
     """
-    files = files_of(index, name, ca_bundle=ca_bundle, timeout_s=timeout_s)
+    files = files_of(index, name, ca_bundle=ca_bundle, timeout_s=timeout_s, yanked=yanked)
     return sorted({version for file in files if (version := _version(file, name, sdist=sdist))})
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A file on a page of an index: its name, its address as the page has it, and its SHA-256, empty if none is given."""
+    """A file on a page of an index: its name, its address as the page has it, and its SHA-256, empty if none is given.
+
+    A ``yanked`` one (PEP 592) is installed only by those who ask for exactly its version.
+    """
 
     name: str
     address: str = field(repr=False)
     sha256: str
+    yanked: bool = False
 
 
-def files_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[str]:
-    """Return the names of the files that the index has of a distribution. The rest is as in `links_of`."""
-    return [link.name for link in links_of(index, name, ca_bundle=ca_bundle, timeout_s=timeout_s)]
+def files_of(
+    index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIMEOUT_S, yanked: bool = True
+) -> list[str]:
+    """Return the names of the files that the index has of a distribution, also of ``yanked`` ones, or without them.
+
+    The rest is as in `links_of`.
+    """
+    links = links_of(index, name, ca_bundle=ca_bundle, timeout_s=timeout_s)
+    return [link.name for link in links if yanked or not link.yanked]
 
 
 def links_of(index: Index, name: str, *, ca_bundle: str, timeout_s: float = TIMEOUT_S) -> list[Link]:
@@ -239,6 +252,8 @@ def _entry(item: Mapping[str, object]) -> Link:
         name,
         str(item.get("url", "")),
         str(hashes.get("sha256", "")) if isinstance(hashes, Mapping) else "",
+        # The reason may be empty.
+        item.get("yanked", False) not in (False, None),
     )
 
 
@@ -258,7 +273,8 @@ def _linked(tag: str) -> Link:
     address = html.unescape(next(filter(None, match.groups()), "")) if match else ""
     name = urllib.parse.unquote(re.split("[?#]", address, maxsplit=1)[0].rpartition("/")[2])
     place, _, fragment = address.partition("#")
-    return Link(name, place, fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else "")
+    sha256 = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""
+    return Link(name, place, sha256, _YANKED.search(tag) is not None)
 
 
 def _version(file: str, name: str, *, sdist: bool) -> Version | None:

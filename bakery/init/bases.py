@@ -21,12 +21,14 @@ class BaseChoice(NamedTuple):
         label: how texts call it.
         pythons: its Pythons, oldest first.
         manager: its package manager: ``apt`` or ``dnf``; empty if unknown.
+        free_threaded: its free-threaded Pythons, for projects that ask for them.
     """
 
     value: str | dict[str, str]
     label: str
     pythons: tuple[str, ...]
     manager: str
+    free_threaded: tuple[str, ...] = ()
 
     @property
     def platform(self) -> str:
@@ -41,8 +43,9 @@ def base_choice(text: str) -> BaseChoice:
         return BaseChoice(text, "Debian", tuple(SUITES), "apt")
     manager = "dnf" if "manylinux" in text else ""
     images = facts.pinned_images()
-    # Free-threaded Pythons are for projects that ask for them.
-    pythons = tuple(python for python in images.get(text, images[DEFAULT])[0].pythons if not python.endswith("t"))
+    every = images.get(text, images[DEFAULT])[0].pythons
+    pythons = tuple(python for python in every if not python.endswith("t"))
+    free_threaded = tuple(python for python in every if python.endswith("t"))
     if text in images:
-        return BaseChoice(text, text, pythons, manager)
-    return BaseChoice({"image": text}, "the image", pythons, manager)
+        return BaseChoice(text, text, pythons, manager, free_threaded)
+    return BaseChoice({"image": text}, "the image", pythons, manager, free_threaded)

@@ -8,6 +8,7 @@ from itertools import groupby
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from bakery.core import names
+from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import PlanError
 from bakery.init.decide_build import set_builder, set_wheel
 from bakery.init.device import LONGEST_SPECIFIER, Choose, Device, find_device
@@ -53,7 +54,9 @@ def decide(project: Project, choose: Choose) -> Draft:
 def _platforms(draft: Draft, project: Project) -> None:
     """Set the platforms that the project states, of those that the image of the base is for."""
     carried = project.cibuildwheel
-    if carried and carried.platforms:
+    # CIBW_ARCHS of a workflow outranks pyproject.toml.
+    outranked = bool(project.workflow and project.workflow.states_archs and project.platforms)
+    if carried and carried.platforms and not outranked:
         stated, reason = carried.platforms, f"{carried.place}: archs"
     elif project.platforms:
         stated, reason = project.platforms[0], str(project.platforms[1])
@@ -176,7 +179,8 @@ def _pythons(draft: Draft, project: Project, device: Device) -> None:
     single = _single_python(project)
     if single:
         # The newest may be of a release of Debian that is not out yet.
-        supported = [next((python for python in ("3.13", "3.12", "3.11") if python in supported), supported[-1])]
+        plain = [python for python in supported if not python.endswith("t")] or supported
+        supported = [next((python for python in ("3.13", "3.12", "3.11") if python in plain), plain[-1])]
     reason = ", ".join((project.base.label, *reasons)) if reasons else "guess: the project names no Python"
     draft.set("matrix.python", supported, single or reason)
 
@@ -187,7 +191,8 @@ def _supported(draft: Draft, project: Project, device: Device) -> tuple[list[str
     Raises:
         PlanError: there is none.
     """
-    required, supported = project.metadata.requires_python, list(project.base.pythons)
+    required, supported = project.metadata.requires_python, [*project.base.pythons, *project.base.free_threaded]
+    supported.sort(key=lambda python: (_number(python), python))
     if required is None:
         return _narrowed(draft, project, device, supported, [])
     try:
@@ -197,8 +202,8 @@ def _supported(draft: Draft, project: Project, device: Device) -> tuple[list[str
         draft.notes.append(f"{required.place}: requires-python cannot be read")
         return _narrowed(draft, project, device, supported, [])
     # A minor version stands for its newest release.
-    supported = [python for python in supported if specifiers.contains(f"{python}.99")]
-    if not supported:
+    supported = [python for python in supported if specifiers.contains(f"{python.rstrip('t')}.99")]
+    if not any(python in supported for python in project.base.pythons):
         raise PlanError(
             f"base {project.base.label} has none of the Pythons that the project supports",
             hint=f"it has {', '.join(project.base.pythons)}; name another one: wheel-bakery init --base BASE",
@@ -210,19 +215,22 @@ def _supported(draft: Draft, project: Project, device: Device) -> tuple[list[str
 def _narrowed(
     draft: Draft, project: Project, device: Device, supported: list[str], reasons: list[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the Pythons that other settings of the project select, too."""
-    carried, classifiers = project.cibuildwheel, project.metadata.classifiers
-    if carried and (carried.build or carried.skip):
-        if selected := [python for python in supported if carried.selects(python)]:
-            return selected, [*reasons, f"build and skip ({carried.place})"]
-        what = f"tool.cibuildwheel.build and skip ({carried.place})"
-        draft.rest.append(Rest(what, "the base has none of these Pythons"))
-    elif "python" in project.axes:
+    """Return the Pythons that other settings of the project select, too; free-threaded ones only if they name them."""
+    carried, classifiers, every = project.cibuildwheel, project.metadata.classifiers, supported
+    supported = [python for python in every if not python.endswith("t")]
+    if carried and any(item.build or item.skip for item in carried.selections):
+        tags = _tags(draft, project)
+        selected = [python for python in every if carried.selects(python, tags)]
+        missing = [python for python in carried.named if python not in selected]
+        _name_missing(draft, project, every, missing, carried.selected_at)
+        if selected:
+            return selected, [*reasons, f"build and skip ({carried.selected_at})"]
+        what = f"build and skip of cibuildwheel ({carried.selected_at})"
+        draft.rest.append(Rest(what, f"they select none of the wheels that the base builds: {', '.join(tags)}"))
+    elif "python" in project.axes and not _is_only_tested(project):
         values, place = project.axes["python"]
-        if missing := [python for python in values if python not in supported]:
-            what = f"Python {', '.join(missing)} ({place})"
-            draft.rest.append(Rest(what, "not in the base, or not supported by the project"))
-        if selected := [python for python in supported if python in values]:
+        _name_missing(draft, project, every, [python for python in values if python not in every], place)
+        if selected := [python for python in every if python in values]:
             return selected, [*reasons, str(place)]
     elif classifiers and not device.framework:
         # Those of extensions of a framework are older than its releases, which decide.
@@ -231,6 +239,33 @@ def _narrowed(
         if selected and selected != supported:
             return selected, [*reasons, f"classifiers ({classifiers[0].place})"]
     return supported, reasons
+
+
+def _is_only_tested(project: Project) -> bool:
+    """Whether cibuildwheel builds the wheels, and the matrix is that of a job that does not run it."""
+    workflow = project.workflow
+    is_built = project.cibuildwheel or (workflow and workflow.is_by_cibuildwheel is not None)
+    is_of_job = bool(workflow) and not (project.bake_file and project.bake_file.axes)
+    return bool(is_built and is_of_job and workflow and not workflow.is_by_cibuildwheel)
+
+
+def _tags(draft: Draft, project: Project) -> list[str]:
+    """Return the tags of the recipe's platforms, as cibuildwheel's identifiers have them."""
+    policy = "musllinux" if "musllinux" in str(project.base.value) else "manylinux"
+    platforms = draft.texts("platforms") or ["linux/amd64"]
+    return [f"{policy}_{MACHINES[platform]}" for platform in platforms]
+
+
+def _name_missing(draft: Draft, project: Project, every: list[str], missing: list[str], place: object) -> None:
+    """List the Pythons that settings name and the recipe does not have, each with the reason."""
+    there = (*project.base.pythons, *project.base.free_threaded)
+    for reason, pythons in (
+        ("not in the base", [python for python in missing if python not in there]),
+        ("requires-python leaves it out", [python for python in missing if python in there and python not in every]),
+        ("for no platform of the recipe", [python for python in missing if python in every]),
+    ):
+        if pythons:
+            draft.rest.append(Rest(f"Python {', '.join(pythons)} ({place})", reason))
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from bakery.init.findings import Fact, Place
 from bakery.init.read_native import Cargo
@@ -16,11 +16,14 @@ _ENDS = ("/__init__.py", ".py", ".pyx", "/__init__.pyi")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
-def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo: Cargo | None) -> tuple[Fact, ...]:
+def find_modules(
+    tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo: Cargo | None, installed: Sequence[Fact] = ()
+) -> tuple[Fact, ...]:
     """Return the module to import, with the file that shows it; empty if none is certain enough.
 
     Args:
         native: names of extension modules in the files of a build system.
+        installed: packages that it installs in a folder of another name than that of their sources.
     """
     name = re.sub(r"[-.]+", "_", metadata.name.text).lower() if metadata.name else ""
     dotted = metadata.name.text.lower().replace("-", "_").replace(".", "/") if metadata.name else ""
@@ -31,9 +34,11 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
     only = re.compile(r"(?:src/|python/|lib/)?(?!(?:src|python|lib)/)([A-Za-z_][A-Za-z0-9_]*)/__init__\.py")
     packages = [Fact(match[1], Place(path)) for path in tree.own if (match := only.fullmatch(path))]
     folders = _folders(metadata)
+    renamed = _tops(installed)
     module = (
         _in_tree(tree, metadata, (name, dotted))
-        or _single(_listed(metadata))
+        or renamed.get(name)
+        or _single(_listed(tree, metadata))
         or built.get(name)
         # `python-foo` and `pyfoo` often install `foo`.
         or _in_tree(tree, metadata, (re.sub(r"^(?:python_|py_?)|_python$", "", name),))
@@ -43,7 +48,7 @@ def find_modules(tree: Tree, metadata: Metadata, native: tuple[Fact, ...], cargo
         or _single({fact.text: fact for fact in _below(tree, folders, "")})
         or (Fact(dotted.replace("/", "."), Place("")) if dotted else None)
     )
-    is_extension = module is not None and any(fact.text == module.text for fact in extensions)
+    is_extension = module is not None and any(fact.text == module.text for fact in (*extensions, *renamed.values()))
     if module and not is_extension and _is_namespace(tree, folders, module.text):
         # Its import passes without any of its packages.
         inside = f"{module.text}."
@@ -86,11 +91,15 @@ def _below(tree: Tree, folders: tuple[str, ...], inside: str) -> Iterator[Fact]:
 
 def _installed(tree: Tree, name: str) -> Fact | None:
     """Return the module that ``*.egg-info/top_level.txt`` lists: that of the project's name, or the only one."""
-    for file in sorted(tree.files):
-        if re.fullmatch(r"[^/]+\.egg-info/top_level\.txt", file):
-            modules = {word: Fact(word, Place(file)) for word in (tree.text(file) or "").split()}
-            return modules.get(name) or _single(modules)
-    return None
+    file = _top_level(tree)
+    modules = {word: Fact(word, Place(file)) for word in (tree.text(file) or "").split()}
+    return modules.get(name) or _single(modules)
+
+
+def _top_level(tree: Tree) -> str:
+    """Return the name of ``*.egg-info/top_level.txt``, which is at the top or in the folder of the packages; empty if none."""
+    pattern = re.compile(r"(?:(?:src|python|lib)/)?[^/]+\.egg-info/top_level\.txt")
+    return min(filter(pattern.fullmatch, tree.files), default="")
 
 
 def _tops(facts: Iterable[Fact]) -> dict[str, Fact]:
@@ -107,8 +116,8 @@ def _single(candidates: dict[str, Fact]) -> Fact | None:
     return next(iter(candidates.values())) if len(candidates) == 1 else None
 
 
-def _listed(metadata: Metadata) -> dict[str, Fact]:
-    """Return the packages at the top that the project lists."""
+def _listed(tree: Tree, metadata: Metadata) -> dict[str, Fact]:
+    """Return the packages at the top that the project lists, unless ``*.egg-info`` has others and their folders are not there."""
     pyproject, path = metadata.pyproject, ("tool", "setuptools")
     listed = (
         *(fact for fact in (pyproject.fact("tool", "flit", "module", "name"),) if fact),
@@ -118,7 +127,10 @@ def _listed(metadata: Metadata) -> dict[str, Fact]:
         *metadata.setup.keywords.get("packages", ()),
         *metadata.setup.keywords.get("py_modules", ()),
     )
-    return {name: fact for name, fact in _tops(listed).items() if not name.startswith(("_", "test"))}
+    tops = {name: fact for name, fact in _tops(listed).items() if not name.startswith(("_", "test"))}
+    files = {f"{folder}{name}" for folder in _folders(metadata) for name in tops}
+    is_there = not files.isdisjoint((*tree.folders, *(name.removesuffix(".py") for name in tree.files)))
+    return tops if is_there or not _top_level(tree) else {}
 
 
 def _in_tree(tree: Tree, metadata: Metadata, wanted: tuple[str, ...]) -> Fact | None:

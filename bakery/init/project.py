@@ -137,15 +137,19 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
     pyproject = metadata.pyproject
     notes = [*root.skipped, *metadata.notes, *_empty_submodules(root)]
     source_dir = pyproject.fact("tool", "scikit-build", "cmake", "source-dir")
-    cmake, meson = read_cmake(tree, source_dir.text.strip("./") if source_dir else ""), read_meson(tree)
+    meson = read_meson(tree)
+    by_meson = bool(meson.file) and metadata.backend.text == "meson-python"
+    by_meson = by_meson and not re.search(r"import\(\s*'cmake'", tree.text(meson.file) or "")
+    cmake = NativeBuild() if by_meson else read_cmake(tree, source_dir.text.strip("./") if source_dir else "")
     cargo = read_cargo(tree, pyproject, notes)
     is_native = _is_native(metadata, cmake, meson, cargo)
     # A command of the project's own may compile files that no build file names.
-    sources = read_sources(tree, is_native=is_native or "cmdclass" in metadata.setup.keywords)
+    sources = read_sources(tree, is_native=is_native or "cmdclass" in metadata.setup.keywords, by_meson=by_meson)
     if sources.is_partial:
         notes.append("there are many source files; only the first ones were read")
     base = base or base_choice(("" if refused else image_of(pyproject)) or DEFAULT)
-    modules = find_modules(tree, metadata, (*cmake.modules, *meson.modules), cargo)
+    workflow = read_workflows(root, refused)
+    modules = find_modules(tree, metadata, (*cmake.modules, *meson.modules), cargo, meson.installed)
     return Project(
         base=base,
         folder=folder or ".",
@@ -163,10 +167,10 @@ def read_project(root: Tree, folder: str, base: BaseChoice | None = None, *, ref
         is_checkout=metadata.version_tool is not None and top_of(root.root) is not None,
         companions=_companions(tree, metadata, modules[0].text if modules else ""),
         release=_release(root.root, metadata.name.text if metadata.name else "") if metadata.version_tool else "",
-        cibuildwheel=read_cibuildwheel(pyproject, base, tree, refused),
+        cibuildwheel=read_cibuildwheel(pyproject, base, tree, refused, workflow),
         tests=read_tests(tree, metadata, modules[0].text if modules else ""),
         bake_file=read_bake_file(root, refused),
-        workflow=read_workflows(root, refused),
+        workflow=workflow,
         notes=tuple(notes),
     )
 

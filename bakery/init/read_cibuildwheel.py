@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import fnmatch
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bakery.init.bases import BaseChoice
-from bakery.init.findings import LONGEST_COMMAND, Place, Rest, Toml, is_requirement, plain, shell_words, texts
-from bakery.init.read_repair import read_repair
+from bakery.init.findings import LONGEST_COMMAND, Place, Rest, Toml, is_requirement, plain, shell_words
+from bakery.init.read_repair import path_in_project, read_repair
 from bakery.init.read_tests import NoSuchListError, listed_requirements
+from bakery.init.read_workflows import Workflow
 from bakery.init.tree import TABLES, Tree
 from bakery.toolchains import facts
 
 _ROOT = ("tool", "cibuildwheel")
 _AUTO = ("auto", "auto64", "native")
 _MOST_PATTERNS = 200
+_MOST_COMMANDS = 200
+_NAMED = re.compile(r"cp3(\d{1,2})(t?)(?:-|\*|\Z)")
+_REASONS = {
+    "overrides": "settings of some cells are [[matrix.overrides]] in a recipe; write them there",
+    "enable": "free-threaded Pythons are those that `build` names, and matrix.python",
+    "audit-command": "the audit looks at every wheel, with checks of its own",
+    "manylinux-aarch64-image": "builder.base is for both platforms",
+    **dict.fromkeys(
+        (f"musllinux-{machine}-image" for machine in ("x86_64", "aarch64")),
+        'a recipe has one base; write another one with base = "musllinux_1_2"',
+    ),
+}
+"""Setting → why it is not carried over, if a recipe has something like it."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The patterns of ``build`` and ``skip`` that count together; without one of ``build``, all is built."""
+
+    build: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+    def selects(self, identifier: str) -> bool:
+        """Whether an identifier such as ``cp312-manylinux_x86_64`` is built."""
+        is_built = not self.build or any(fnmatch.fnmatchcase(identifier, pattern) for pattern in self.build)
+        return is_built and not any(fnmatch.fnmatchcase(identifier, pattern) for pattern in self.skip)
+
+    def names(self, identifier: str) -> bool:
+        """Whether a pattern of ``build`` is for free-threaded Pythons, and not for all."""
+        patterns = (pattern for pattern in self.build if re.search(r"[\d?*\]]t(?:[-*]|\Z)", pattern))
+        return any(fnmatch.fnmatchcase(identifier, pattern) for pattern in patterns)
 
 
 @dataclass
@@ -24,33 +57,66 @@ class Cibuildwheel:
     """What is carried over from cibuildwheel's settings.
 
     Attributes:
+        selections: ``build`` and ``skip``; several if workflows set them for several jobs.
+        selected_at: where the selections stand.
         values: key of a recipe (``wheel.config-settings``) → the value and its place.
         rest: the settings that are not carried over, with the reason.
     """
 
-    build: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
+    selections: tuple[Selection, ...] = ()
     platforms: tuple[str, ...] = ()
     place: Place = field(default_factory=lambda: Place(""))
+    selected_at: str = ""
     values: dict[str, tuple[object, Place]] = field(default_factory=dict)
     rest: list[Rest] = field(default_factory=list)
 
-    def selects(self, python: str) -> bool:
-        """Whether a Python is built, by its identifier for Linux."""
-        identifier = f"cp{python.replace('.', '')}-manylinux_x86_64"
-        is_built = not self.build or any(fnmatch.fnmatchcase(identifier, pattern) for pattern in self.build)
-        return is_built and not any(fnmatch.fnmatchcase(identifier, pattern) for pattern in self.skip)
+    def selects(self, python: str, tags: Iterable[str]) -> bool:
+        """Whether a Python is built for one of some tags of platforms, such as ``manylinux_x86_64``.
+
+        A free-threaded one is built only if a pattern of ``build`` names it.
+        """
+        short, is_special = f"cp{python.replace('.', '')}", python.endswith("t")
+        return any(
+            item.selects(f"{short}-{tag}") and (not is_special or item.names(f"{short}-{tag}"))
+            for item in self.selections
+            for tag in tags
+        )
+
+    @property
+    def named(self) -> list[str]:
+        """The Pythons that ``build`` names without a placeholder, such as ``3.14t``, and ``skip`` does not."""
+        found = (
+            f"3.{match[1]}{match[2]}"
+            for item in self.selections
+            for match in map(_NAMED.match, item.build)
+            if match and not any(fnmatch.fnmatchcase(f"cp3{match[1]}{match[2]}-", pattern) for pattern in item.skip)
+        )
+        return list(dict.fromkeys(found))
 
 
-def read_cibuildwheel(pyproject: Toml, base: BaseChoice, tree: Tree, refused: str = "") -> Cibuildwheel | None:
+def read_cibuildwheel(
+    pyproject: Toml, base: BaseChoice, tree: Tree, refused: str = "", workflow: Workflow | None = None
+) -> Cibuildwheel | None:
     """Return what can be carried over; None if there are no settings.
+
+    ``CIBW_BUILD`` and ``CIBW_SKIP`` of workflows outrank the file's ``build`` and ``skip``, each for itself.
 
     Args:
         base: the base of the recipe.
         tree: the files of the project.
         refused: why the image of the settings is not the base.
+        workflow: the workflows of the project.
     """
-    return _Reader(pyproject, base, tree, refused).read() if pyproject.table(*_ROOT) else None
+    is_selected = workflow is not None and any(value for pair in workflow.selections for value in pair)
+    found = _Reader(pyproject, base, tree, refused).read() if pyproject.table(*_ROOT) or is_selected else None
+    if found and workflow and is_selected:
+        (own,) = found.selections
+        found.selections = tuple(
+            Selection(own.build if build is None else _patterns(build), own.skip if skip is None else _patterns(skip))
+            for build, skip in workflow.selections
+        )
+        found.selected_at = str(workflow.selected_at)
+    return found
 
 
 def image_of(pyproject: Toml) -> str:
@@ -74,7 +140,7 @@ class _Reader:
         self.base = base
         self.tree = tree
         self.refused = refused
-        self.result = Cibuildwheel(place=pyproject.place(*_ROOT))
+        self.result = Cibuildwheel(place=pyproject.place(*_ROOT), selected_at=str(pyproject.place(*_ROOT)))
         # Settings for Linux replace the general ones.
         self.paths: dict[str, tuple[str, ...]] = {
             **{key: (*_ROOT, key) for key in pyproject.table(*_ROOT)},
@@ -96,13 +162,15 @@ class _Reader:
             "build-frontend": self._frontend,
             "manylinux-x86_64-image": self._image,
         }
-        self.result.build = _patterns(self._value("build"))
-        self.result.skip = _patterns(self._value("skip"))
+        self.result.selections = (Selection(_patterns(self._value("build")), _patterns(self._value("skip"))),)
         self._platforms()
         listed = {*self.paths} - {*readers, "build", "skip", "linux", "macos", "windows", "archs"}
         for key in self.paths:
-            if key in listed:
-                self._rest(self.paths[key], "a recipe has no such setting")
+            # The base is the same on both platforms.
+            is_base = key == "manylinux-aarch64-image" and self._value(key) == self.base.value
+            if key in listed and not is_base:
+                is_other = key == "enable" and "cpython-freethreading" not in _words(self._value(key))
+                self._rest(self.paths[key], _REASONS.get("" if is_other else key, "a recipe has no such setting"))
         unprepared, unready = "", "before-test" if "before-test" in self.paths else ""
         for key, reader in readers.items():
             if key not in self.paths:
@@ -178,6 +246,9 @@ class _Reader:
             raise _Refused(f"a recipe takes texts and lists of texts, without ${{…}}: {', '.join(left)[:100]}")
 
     def _before_all(self, source: str, value: object) -> None:
+        if not any(map(str.strip, _texts(value, split=False))):
+            # `linux.before-all = ""` leaves out the one for all systems.
+            return
         packages: list[str] = []
         for words in _commands(value):
             manager = {"apt-get": "apt", "apt": "apt", "yum": "dnf", "dnf": "dnf"}.get(words[0] if words else "")
@@ -217,12 +288,14 @@ class _Reader:
         before = self.result.values.get("builder.before-build", ({}, None))[0]
         first = [str(before["command"])] if isinstance(before, dict) and before else []
         command = " && ".join((*first, *_texts(value, split=False)))
-        command = re.sub(r"\{(?:project|package)\}", "/src", command)
+        command = re.sub(r"\{(?:project|package)\}|(?<![\w./-])/project(?=[/\s]|$)", "/src", command)
         is_plain = plain(command) and not re.search(r"[{}$]", command)
-        words = dict.fromkeys(re.split(r"[\s;&|'\"]+", command)) if is_plain else ()
-        text = "\n".join(
-            (command, *(text for _, text in texts(self.tree, filter(self.tree.files.__contains__, words))))
-        )
+        scripts = {name: self.tree.script(name) for name in _scripts(command)} if is_plain else {}
+        if missing := [name for name, text in scripts.items() if text is None]:
+            raise _Refused(
+                f"the project has no {missing[0][:80]}; write it as builder.before-build if the build needs it"
+            )
+        text = "\n".join((command, *filter(None, scripts.values())))
         if re.search(r"\b(?:apt|apt-get|yum|dnf|apk)\b", text):
             raise _Refused("it installs packages; write their names here into builder.system-packages")
         if re.search(r"\b(?:curl|wget)\b", text):
@@ -311,6 +384,24 @@ def _size(value: object) -> int:
 
 def _is_setting(value: object) -> bool:
     return plain(value) or (isinstance(value, list) and value != [] and all(map(plain, value)))
+
+
+def _scripts(command: str) -> Iterator[str]:
+    """Yield the files of the project that a command runs: its first words, and the first that a shell or Python gets."""
+    folder = ""
+    for part in re.split(r"&&|\|\||[;|\n]", command)[:_MOST_COMMANDS]:
+        words = [word for word in re.split(r"[\s'\"()]+", part) if word and not re.match(r"\w+=|-", word)]
+        is_run = bool(words) and re.fullmatch(
+            r"(?:.*/)?(?:ba|da|z)?sh|source|\.|exec|sudo|(?:.*/)?python[\d.]*", words[0]
+        )
+        is_module = re.search(r"\s-\w*[mc]\b", part)
+        if words[:1] == ["cd"] and words[1:]:
+            folder = posixpath.join(folder, path_in_project(words[1]))
+        for word in () if is_module else words[1:2] if is_run else words[:1]:
+            path = posixpath.normpath(posixpath.join(folder, path_in_project(word)))
+            is_own = word.startswith(("./", "/src/")) or (not word.startswith("/") and (is_run or "/" in word))
+            if is_own and not path.startswith(("/", "../")):
+                yield path
 
 
 def _pairs(value: object, *, repeats: bool = False) -> dict[str, object]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from bakery.core.errors import BakeryError
 from bakery.init.built_files import HEADER, built_files
+from bakery.init.conditions import CUDA_OPTION, Conditions
 from bakery.init.findings import Fact, Place, Toml, matches, read_toml, texts
 from bakery.init.read_setup_py import torch_release
 from bakery.init.tree import TABLES, Tree
@@ -41,6 +42,7 @@ class NativeBuild:
         downloads: what the build downloads.
         pkg_config: the first use of pkg-config.
         modules: names of extension modules.
+        installed: packages that Meson installs in a folder of another name than that of their sources.
         abi3: the lowest Python of the stable ABI.
         torch_abi: the torch release whose stable ABI some code uses.
         rpath: the first CMake file that says something of INSTALL_RPATH.
@@ -56,21 +58,18 @@ class NativeBuild:
     downloads: Fact | None = None
     pkg_config: Place | None = None
     modules: list[Fact] = field(default_factory=list)
+    installed: list[Fact] = field(default_factory=list)
     abi3: Fact | None = None
     torch_abi: Fact | None = None
     rpath: Place | None = None
 
 
-_COMMENT = re.compile(r"(?m)#[^\n]*$")
 _CMAKE_CALL = re.compile(
-    r"\b(cmake_minimum_required|add_subdirectory|include|if|else|elseif|endif|set|option|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
+    r"\b(cmake_minimum_required|add_subdirectory|include|option|project|enable_language|find_package|pkg_check_modules|pkg_search_module"
     r"|FetchContent_Declare|CPMAddPackage|ExternalProject_Add|pybind11_add_module|nanobind_add_module|file"
     r"|python_add_library|target_link_libraries|(?:target|add)_compile_(?:definitions|options)|add_definitions)[ \t]*\(([^()]{0,2000})",
     re.IGNORECASE,
 )
-
-_CUDA_OPTION = re.compile(r"(?!(?:.*_)?(?:TEST|EXAMPLE|BENCH(?:MARK)?)S?_)\w+_CUDA")
-"""An option that compiles for CUDA what is in the wheel."""
 
 _FETCHES = ("fetchcontent_declare", "cpmaddpackage", "externalproject_add")
 
@@ -82,15 +81,13 @@ def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
     vendored = NativeBuild()
     names = [name for name in tree.own if name.endswith(("CMakeLists.txt", ".cmake")) and name != main]
     names = [*([main] if build.file else []), *names]
-    own, off = set(names), _Off("".join(tree.text(name) or "" for name in ("pyproject.toml", "setup.py")))
+    own, conditions = set(names), Conditions(tree)
     # The list grows while it is read.
     for name, text in texts(tree, names):
         if "INSTALL_RPATH" in text and name in own:
             build.rpath = build.rpath or Place(name)
-        for match, line in matches(_CMAKE_CALL, _COMMENT.sub("", text)):
+        for match, line in matches(_CMAKE_CALL, conditions.reached(name, text)):
             command = match[1].lower()
-            if off.skips(name, command, match[2].split()):
-                continue
             if command in ("add_subdirectory", "include"):
                 names += [item for item in _added(name, match[2]) if item in tree.files and item not in names]
             else:
@@ -105,34 +102,6 @@ def read_cmake(tree: Tree, folder: str = "") -> NativeBuild:
         key: place for key, place in vendored.cuda_libraries.items() if key not in build.cuda_libraries
     }
     return build
-
-
-class _Off:
-    """Which calls of CMake files no build reaches, because an option is off that nothing in the project switches on."""
-
-    def __init__(self, settings: str) -> None:
-        self._settings = settings
-        self._options: set[str] = set()
-        self._file = ""
-        self._conditions: list[bool] = []
-
-    def skips(self, name: str, command: str, words: list[str]) -> bool:
-        """Whether a call is not reached; the calls of a file come in their order."""
-        if name != self._file:
-            self._file, self._conditions = name, []
-        is_on = words[1:2] == ["ON"]
-        if command == "option" and words and words[-1] == "OFF" and words[0] not in self._settings:
-            # What is behind an option for CUDA shows what the project can do.
-            self._options |= set() if _CUDA_OPTION.fullmatch(words[0]) else {words[0]}
-        elif command == "set" and is_on:
-            self._options.discard(words[0])
-        elif command == "if":
-            self._conditions.append(len(words) == 1 and words[0] in self._options)
-        elif command == "endif":
-            del self._conditions[-1:]
-        elif command in ("else", "elseif") and self._conditions:
-            self._conditions[-1] = False
-        return any(self._conditions)
 
 
 def _added(name: str, text: str) -> Iterator[str]:
@@ -151,7 +120,7 @@ def _cmake_call(build: NativeBuild, command: str, text: str, place: Place) -> No
         if version and place.file == build.file and build.minimum is None:
             build.minimum = Fact(version[1], place)
     elif command == "option":
-        if words and _CUDA_OPTION.fullmatch(words[0]) and words[-1].upper() == "OFF":
+        if words and CUDA_OPTION.fullmatch(words[0]) and words[-1].upper() == "OFF":
             build.cuda_option = build.cuda_option or Fact(words[0], place)
     elif command in ("project", "enable_language"):
         known = [word for word in words[command == "project" :] if word in ("C", "CXX", "CUDA", "Fortran")]
@@ -182,15 +151,18 @@ def _add(places: dict[str, Place], names: Iterable[str], place: Place) -> None:
         places.setdefault(name, place)
 
 
-_MESON_CALL = re.compile(r"\b(project|add_languages|dependency|extension_module)[ \t]*\(([^()]{0,2000})")
+_MESON_CALL = re.compile(
+    r"\b(project|add_languages|dependency|extension_module|install_sources)[ \t]*\(([^()]{0,2000})"
+)
 _WITHOUT_PKG_CONFIG = ("numpy", "pybind11", "python", "python3", "threads", "openmp", "dl")
 
 
 def read_meson(tree: Tree) -> NativeBuild:
     """Read the meson.build files of the tree, and the names of its wraps."""
     build = NativeBuild(file="meson.build" if "meson.build" in tree.files else "")
+    conditions = Conditions(tree)
     for name, text in texts(tree, tree.named("meson.build") if build.file else ()):
-        for match, line in matches(_MESON_CALL, _COMMENT.sub("", text)):
+        for match, line in matches(_MESON_CALL, conditions.reached(name, text)):
             _meson_call(build, match[1], match[2], Place(name, line))
     for name in sorted(tree.files) if build.file else ():
         wrap = re.fullmatch(r"subprojects/([^/]+)\.wrap", name)
@@ -211,6 +183,9 @@ def _meson_call(build: NativeBuild, call: str, text: str, place: Place) -> None:
         build.modules.append(Fact(texts[0], place))
         limited = re.search(r"limited_api\s*:\s*'(3\.\d{1,2})'", text)
         build.abi3 = build.abi3 or (Fact(limited[1], place) if limited else None)
+    elif call == "install_sources" and (folder := re.search(r"subdir\s*:\s*'([\w/]+)'", text)):
+        if any(name.rpartition("/")[2] == "__init__.py" for name in texts):
+            build.installed.append(Fact(folder[1].strip("/").replace("/", "."), place))
     elif call in ("project", "add_languages"):
         known = [word for word in texts[call == "project" :] if word in TABLES["titles"] or word == "cpp"]
         _add(build.languages, ("cxx" if word == "cpp" else word for word in known), place)
@@ -340,14 +315,19 @@ class Sources:
         return False
 
 
-def read_sources(tree: Tree, *, is_native: bool = True) -> Sources:
-    """Read the includes of the project's own source files; ``is_native``: the project has a native build."""
+def read_sources(tree: Tree, *, is_native: bool = True, by_meson: bool = False) -> Sources:
+    """Read the includes of the project's own source files.
+
+    Args:
+        is_native: the project has a native build.
+        by_meson: only what files of Meson name is compiled.
+    """
     sources, built = Sources(), Sources()
     known = TABLES["languages"]
     files = [(name, known.get(name[name.rfind(".") :].lower(), "")) for name in tree.own if "." in name]
     files = [(name, language) for name, language in files if language]
     sources.is_partial = len(files) > MOST_SOURCES
-    compiled = built_files(tree, (name for name, _ in files[:MOST_SOURCES]), is_native=is_native)
+    compiled = built_files(tree, (name for name, _ in files[:MOST_SOURCES]), is_native=is_native, by_meson=by_meson)
     for name, language in files[:MOST_SOURCES]:
         content = b"" if language in ("fortran", "rust") else tree.read(name, _START) or b""
         for part in (sources, built) if name in compiled else (sources,):

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bakery.init.findings import Fact, Place, Toml, distinct, read_toml, requirement_name
+from bakery.init.findings import Fact, Place, Toml, distinct, plain, read_toml, requirement_name
 from bakery.init.read_setup_py import LARGEST as LARGEST_SETUP
 from bakery.init.read_setup_py import SetupPy, read_setup_py
 from bakery.init.tree import TABLES, Tree
 from bakery.recipe.toml_file import Document
 from wheel_audit.readers import Unreadable, ini_of
 
+_NAME = r"(?m)^Name: (\S+)$"
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d{1,2})")
 
 
@@ -63,8 +64,11 @@ def is_project(tree: Tree, folder: str = "") -> bool:
     return any(re.search(tables, tree.read(name) or b"") for name in names)
 
 
-def read_metadata(tree: Tree) -> Metadata:
+def read_metadata(tree: Tree, environment: Mapping[str, str] | None = None) -> Metadata:
     """Read pyproject.toml, setup.cfg and setup.py of the tree's folder.
+
+    Args:
+        environment: that of the build; None for what cibuildwheel's settings have.
 
     Raises:
         RecipeError: pyproject.toml is not TOML.
@@ -72,11 +76,19 @@ def read_metadata(tree: Tree) -> Metadata:
     pyproject = read_toml(tree, "pyproject.toml") or Toml("pyproject.toml", Document({}, {}))
     notes: list[str] = []
     text = tree.text("setup.py")
-    setup = read_setup_py(text) if text is not None else SetupPy()
+    environment = _environment(pyproject) if environment is None else environment
+    setup = read_setup_py(text, environment) if text is not None else SetupPy()
     if setup is None:
         notes.append(f"setup.py is no Python 3, or larger than {LARGEST_SETUP >> 10} KiB, and was not read")
         setup = SetupPy()
-    info = (tree.text("PKG-INFO") or "")[:2000]
+    notes += [
+        f"{what.place} is for builds with {name}, which is not set: the recipe has no {what.text} from there; for that, set it "
+        "in builder.environment" + (", and wheel.abi3" if what.text == "stable ABI" else "")
+        for name, what in setup.off.items()
+        if plain(name)
+    ]
+    # One setup.py may build several distributions; a source distribution says which one it is.
+    info = [Fact(name, Place("PKG-INFO")) for name in re.findall(_NAME, (tree.text("PKG-INFO") or "")[:2000])[:1]]
     config = _SetupCfg(tree.text("setup.cfg") or "", notes)
 
     def first(path: tuple[str, ...], section: str, option: str, keyword: str) -> Fact | None:
@@ -99,8 +111,8 @@ def read_metadata(tree: Tree) -> Metadata:
         pyproject=pyproject,
         setup=setup,
         name=pyproject.fact("tool", "poetry", "name")
-        or first(("project", "name"), "metadata", "name", "name")
-        or next((Fact(name, Place("PKG-INFO")) for name in re.findall(r"(?m)^Name: (\S+)$", info)), None),
+        or next(filter(None, (pyproject.fact("project", "name"), *config.get("metadata", "name"), *info)), None)
+        or first(("project", "name"), "metadata", "name", "name"),
         backend=_backend(pyproject, tree),
         is_legacy=not pyproject.table("build-system"),
         requires=requires,
@@ -111,6 +123,16 @@ def read_metadata(tree: Tree) -> Metadata:
         version_tool=_version_tool(tree, requires),
         notes=tuple(notes),
     )
+
+
+def _environment(pyproject: Toml) -> dict[str, str]:
+    """Return the plain variables that cibuildwheel's settings have for Linux: a recipe gets them."""
+    root = ("tool", "cibuildwheel")
+    value = next((found for path in ((*root, "linux"), root) if (found := pyproject.get(*path, "environment"))), {})
+    if isinstance(value, str):
+        value = dict(re.findall(r"(?<!\S)(\w{1,100})=[\"']?([^\s\"']{0,500})", value))
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {key: str(text) for key, text in pairs if "$" not in str(text)}
 
 
 def _backend(pyproject: Toml, tree: Tree) -> Fact:

@@ -42,7 +42,9 @@ def read_repair(commands: Sequence[str], tree: Tree) -> Repair | None:
             _call(repair, command)
             is_found = True
             continue
-        scripts = [word for word in dict.fromkeys(map(_path, command.split())) if word in tree.files][:_MOST_SCRIPTS]
+        scripts = [word for word in dict.fromkeys(map(path_in_project, command.split())) if word in tree.files][
+            :_MOST_SCRIPTS
+        ]
         calls = [line for _, text in texts(tree, scripts) for line in _lines(text) if _place(line.split())]
         for line in calls:
             _call(repair, line)
@@ -54,9 +56,9 @@ def read_repair(commands: Sequence[str], tree: Tree) -> Repair | None:
     return repair if is_found else None
 
 
-def _path(word: str) -> str:
-    """Return a word as a path in the project."""
-    return posixpath.normpath(re.sub(r"^\{(?:project|package)\}/", "", word.strip("'\"")))
+def path_in_project(word: str) -> str:
+    """Return a word of a command as a path in the project, which cibuildwheel has at ``/project``."""
+    return posixpath.normpath(re.sub(r"^(?:\{(?:project|package)\}|/project|/src)/", "", word.strip("'\"")))
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from bakery.init.findings import Fact, Place
+from bakery.init.static_values import StaticValues
 
 FILE = "setup.py"
 _EXTENSIONS = ("Extension", "CUDAExtension", "CppExtension", "Pybind11Extension", "CMakeExtension", "RustExtension")
@@ -27,6 +28,7 @@ _MOST_ITEMS = 50_000
 """Items of lists that are looked at, again for each name that stands for a list."""
 
 _MOST_PARTS = 20
+_MOST_OFF = 50
 
 
 @dataclass
@@ -46,6 +48,7 @@ class SetupPy:
         needs_gpu: where it asks torch for a GPU, which a build container does not have.
         wheel_tags: tags of wheels for several Pythons: ``cp39`` of the stable ABI, ``py3`` for all.
         package_folder: the folder that holds the packages.
+        off: variable of the environment that is not set → what is left out without it, and where.
     """
 
     keywords: dict[str, list[Fact]] = field(default_factory=dict)
@@ -60,6 +63,7 @@ class SetupPy:
     needs_gpu: Place | None = None
     wheel_tags: list[Fact] = field(default_factory=list)
     package_folder: Fact | None = None
+    off: dict[str, Fact] = field(default_factory=dict)
 
 
 def torch_release(text: str, place: Place) -> Fact | None:
@@ -68,8 +72,12 @@ def torch_release(text: str, place: Place) -> Fact | None:
     return Fact(f"{int(match[1])}.{int(match[2], 16)}", place) if match else None
 
 
-def read_setup_py(text: str) -> SetupPy | None:
-    """Return what a setup.py states; None if it cannot be parsed, or is larger than `LARGEST`."""
+def read_setup_py(text: str, environment: Mapping[str, str] | None = None) -> SetupPy | None:
+    """Return what a setup.py states; None if it cannot be parsed, or is larger than `LARGEST`.
+
+    Args:
+        environment: what the recipe sets; what stands behind another variable of the project counts by its default.
+    """
     if len(text) > LARGEST:
         return None
     try:
@@ -79,21 +87,45 @@ def read_setup_py(text: str) -> SetupPy | None:
             module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    reader = _Reader(module)
-    for node, is_guarded in _nodes(module):
+    values = StaticValues(environment or {})
+    # Twice, as a function may stand before what it looks at.
+    constants = _constants(_nodes(module, values))
+    reader, off = _Reader(constants), list[tuple[ast.AST, tuple[str, ...]]]()
+    for node, is_guarded in _nodes(module, values, off):
         reader.read(node, is_guarded)
+    names = {fact.text for fact in reader.setup.names}
+    for part, asked in off[:_MOST_OFF]:
+        hidden = _Reader(constants)
+        for node, is_guarded in _nodes(part, values):
+            hidden.read(node, is_guarded)
+        # Without the variable, the build does without them.
+        reader.setup.optional = hidden.setup.imports | hidden.setup.optional | reader.setup.optional
+        # The branch that is taken may compile the same modules from other sources.
+        is_more = {fact.text for fact in hidden.setup.names} - names or not reader.setup.extensions
+        has_modules = hidden.setup.extensions and is_more
+        if what := "stable ABI" if hidden.setup.wheel_tags else "extension modules" if has_modules else "":
+            reader.setup.off.setdefault(asked[0], Fact(what, _place(part)))
+    if reader.unpacks or not reader.has_setup:
+        # As in setup(**dict(…)); what setup() is given itself counts first.
+        reader.setup.keywords = reader.of_tables | reader.setup.keywords
     return reader.setup
 
 
+def _constants(nodes: Iterable[tuple[ast.AST, bool]]) -> dict[str, ast.expr]:
+    return {
+        item.targets[0].id: item.value
+        for item, _ in nodes
+        if isinstance(item, ast.Assign) and len(item.targets) == 1 and isinstance(item.targets[0], ast.Name)
+    }
+
+
 class _Reader:
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, constants: Mapping[str, ast.expr]) -> None:
         self.setup = SetupPy()
+        self.constants = constants
         self.left = _MOST_ITEMS
-        self.constants = {
-            item.targets[0].id: item.value
-            for item, _ in _nodes(module)
-            if isinstance(item, ast.Assign) and len(item.targets) == 1 and isinstance(item.targets[0], ast.Name)
-        }
+        self.of_tables: dict[str, list[Fact]] = {}
+        self.has_setup = self.unpacks = False
 
     def read(self, node: ast.AST, is_guarded: bool) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -131,15 +163,18 @@ class _Reader:
             if name and default and _ARCHS.match(name[0].text) and _LIST.match(default[0].text):
                 setup.archs.setdefault(name[0].text, Fact(default[0].text, _place(call)))
         # A class of the project's own, such as ExtensionUsingNumpy, is called like setuptools' one.
+        self.has_setup = self.has_setup or called == "setup"
         is_extension = called in _EXTENSIONS or ("Extension" in called and len(call.args) > 1)
         if is_extension:
             setup.extensions.setdefault(called, _place(call))
             setup.names += self._facts(call.args[0])[:1] if call.args else []
         for keyword in call.keywords:
+            self.unpacks = self.unpacks or (called == "setup" and keyword.arg is None)
             if keyword.arg == "py_limited_api" and not is_extension:
                 self.setup.wheel_tags += self._facts(keyword.value)
             if called in ("setup", "dict") and keyword.arg:
-                setup.keywords.setdefault(keyword.arg, []).extend(self._facts(keyword.value))
+                given = setup.keywords if called == "setup" else self.of_tables
+                given.setdefault(keyword.arg, []).extend(self._facts(keyword.value))
                 if keyword.arg == "package_dir" and isinstance(keyword.value, ast.Dict):
                     self._package_folder(keyword.value)
             elif is_extension and keyword.arg == "name":
@@ -198,10 +233,15 @@ def _place(node: ast.AST) -> Place:
     return Place(FILE, getattr(node, "lineno", 0))
 
 
-def _nodes(root: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield every node in the order of the file, and whether it stands inside ``try``."""
+def _nodes(
+    root: ast.AST, values: StaticValues, off: list[tuple[ast.AST, tuple[str, ...]]] | None = None
+) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield every node in the order of the file, and whether it stands inside ``try``; not those that a condition leaves out.
+
+    Args:
+        off: gets what is left out because variables of the environment are not set, with their names.
+    """
     stack = [(root, False)]
-    named: dict[str, set[object]] = {}
     for _ in range(_MOST_NODES):
         if not stack:
             return
@@ -209,10 +249,15 @@ def _nodes(root: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
         yield node, is_guarded
         inside = is_guarded or isinstance(node, ast.Try)
         children = list(ast.iter_child_nodes(node))
-        if isinstance(node, ast.Assign):
-            value = node.value.value if isinstance(node.value, ast.Constant) else node
-            for target in node.targets:
-                named.setdefault(getattr(target, "id", ""), set()).add(value)
-        elif isinstance(node, ast.IfExp) and named.get(getattr(node.test, "id", "")) == {False}:
-            children = [node.orelse]
+        values.note(node)
+        if isinstance(node, ast.If | ast.IfExp) and (holds := values.truth(node.test)) is not None:
+            body, other = (
+                part if isinstance(part, list) else [part]
+                for part in ((node.body, node.orelse) if holds else (node.orelse, node.body))
+            )
+            children = [node.test, *body]
+            for part in other:
+                values.skip(part)
+            if off is not None and values.asked:
+                off += [(part, values.asked) for part in other]
         stack.extend((child, inside) for child in reversed(children))

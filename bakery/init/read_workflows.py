@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -32,7 +32,7 @@ _AXES = {
     **dict.fromkeys(("python", "py", "pyver", "pythonversion", "pyversion"), "python"),
     **dict.fromkeys(("torch", "torchversion", "pytorch", "pytorchversion"), "torch"),
     **dict.fromkeys(("cuda", "cu", "cudaversion", "cudashort", "toolkit", "cudatoolkit"), "cuda"),
-    **dict.fromkeys(("os", "runner", "runson", "platform", "tags", "arch", "image"), "os"),
+    **dict.fromkeys(("os", "runner", "runson", "platform", "tags", "arch", "image", "target"), "os"),
 }
 _VALUES = {
     "python": re.compile(r"(?:cp|py|python-?)?(3)\.?(\d{1,2})(?:\.\d+)?(t?)"),
@@ -40,10 +40,22 @@ _VALUES = {
     "cuda": re.compile(r"(?:cu|cuda-?)?(\d\d)\.?(\d)(\.\d{1,2})?", re.I),
 }
 # Not in `unwind`, `machine` or `farm`.
-_OTHER_SYSTEM = re.compile(r"windows|darwin|macos|osx|(?<![a-z])(?:mac|win)(?:x?\d|(?![a-z]))", re.I)
-_ARM = re.compile(r"arm64|aarch64|armv\d|(?<![a-z])arm(?![a-z])", re.I)
+_OTHER_SYSTEM = re.compile(
+    r"windows|darwin|macos|osx|emscripten|pyodide|wasm|android|(?<![a-z])ios(?![a-z])|(?<![a-z])(?:mac|win)(?:x?\d|(?![a-z]))",
+    re.I,
+)
+_ARM = re.compile(r"arm64|aarch64|(?<![a-z])arm(?![a-z]|/v|-unknown)", re.I)
 _AMD = re.compile(r"x86[-_]64|amd64|(?<![a-z])x64", re.I)
-_NEITHER = re.compile(r"ppc64|s390x|riscv|loongarch|i[36]86", re.I)
+_NEITHER = re.compile(r"ppc64|s390x|riscv|loongarch|i[36]86|armv\d|arm/v|arm-unknown|(?<![a-z\d])x86(?![-_]?64)", re.I)
+_FILLED = re.compile(r"\$\{\{\s*matrix\.([\w.-]{1,100})\s*(?:\|\|\s*'([^']{0,100})'\s*)?\}\}")
+_RUNS_CIBUILDWHEEL = re.compile(r"(?m)^(?![^\n#]{0,500}\bpip3? install)[^\n#]{0,500}\bcibuildwheel\b")
+_READ = ("CIBW_ARCHS", "CIBW_ARCHS_LINUX", "CIBW_BUILD", "CIBW_SKIP", "CIBW_PLATFORM")
+"""Variables of cibuildwheel that are read."""
+
+_MOST_SELECTIONS = 100
+_MOST_STEPS = 20
+_MOST_VARIABLES = 40
+_NOT_READ = "init reads CIBW_ARCHS, CIBW_BUILD and CIBW_SKIP of workflows; write what a build for Linux needs of these"
 
 
 @dataclass
@@ -52,21 +64,33 @@ class Workflow:
 
     Attributes:
         axes: ``python``, ``cuda`` or ``torch`` → values and place.
-        platforms: those of all jobs that build wheels, if there are others than linux/amd64.
+        platforms: those of all jobs that build wheels, if there are others than linux/amd64, or a variable of cibuildwheel
+            states them.
+        selections: ``CIBW_BUILD`` and ``CIBW_SKIP`` of each job that runs cibuildwheel; None for one that is not set.
+        selected_at: where the first of them stands.
+        states_archs: each of these jobs has ``CIBW_ARCHS``, so that pyproject.toml's do not count.
+        is_by_cibuildwheel: the axes are those of such a job; None if there is none.
+        left: workflow → the variables of cibuildwheel in it that are not carried over, and where the first stands.
         rest: what is not carried over, with the reason.
     """
 
     axes: dict[str, tuple[tuple[str, ...], Place]] = field(default_factory=dict)
     platforms: tuple[tuple[str, ...], Place] | None = None
+    selections: dict[tuple[str | None, str | None], None] = field(default_factory=dict)
+    selected_at: Place = field(default_factory=lambda: Place(""))
+    states_archs: bool = False
+    is_by_cibuildwheel: bool | None = None
+    left: dict[str, tuple[Place, tuple[str, ...]]] = field(default_factory=dict)
     rest: list[Rest] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A job for Linux: its axes, as a recipe writes them, and its platform."""
+    """A job for Linux: its axes, as a recipe writes them, its platform, and the variables of steps that run cibuildwheel."""
 
     axes: Mapping[str, str]
     platform: str
+    steps: tuple[Mapping[str, str], ...] = ()
 
 
 def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
@@ -82,7 +106,7 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
     left = _MOST
     for name in names[:MOST_FILES]:
         text = tree.text(name) or ""
-        if "matrix:" not in text or not (_BUILDS.search(text) or "uses: ./" in text):
+        if ("matrix:" not in text and "CIBW_" not in text) or not (_BUILDS.search(text) or "uses: ./" in text):
             continue
         try:
             if len(text) > LARGEST:
@@ -91,8 +115,12 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
                 raise _Unread(f"with those before it larger than {_MOST >> 10} KiB, so it was not read")
             left -= len(text)
             for job, line, lines in _jobs(text):
-                cells = _cells_for_linux(job)
                 said = _with_called(tree, job, lines)
+                cells = _cells_for_linux(job)
+                if not _KEEPS.search(said):
+                    # A test of cibuildwheel's settings.
+                    cells = [replace(cell, steps=()) for cell in cells]
+                _note_variables(result, cells, name, text, lines)
                 # A job such as that of the documentation builds one wheel for itself.
                 if "strategy" in job and _BUILDS.search(said) and (cells[1:] or _KEEPS.search(said)):
                     found.append((cells, Place(name, line)))
@@ -102,12 +130,23 @@ def read_workflows(tree: Tree, refused: str = "") -> Workflow | None:
             result.rest.append(Rest(name, str(error)))
     if len(names) > MOST_FILES:
         result.rest.append(Rest(f"{len(names) - MOST_FILES} workflows more", f"only the first {MOST_FILES} are read"))
+    result.rest += [Rest(f"{', '.join(keys)[:300]} ({at})", _NOT_READ) for at, keys in result.left.values() if keys]
     cells, place = max(found, key=lambda item: len(item[0]), default=([], Place("")))
     if refused and cells:
         result.rest.append(Rest(f"the matrix in {place}", refused))
-    elif cells:
-        _carry(cells, [*cells, *building], place, result)
-    return result if cells or result.rest else None
+    else:
+        _take(cells, building, place, result)
+    return result if cells or result.rest or result.platforms or result.selections else None
+
+
+def _take(cells: list[_Cell], building: list[_Cell], place: Place, result: Workflow) -> None:
+    every = [*cells, *building]
+    if by_cibuildwheel := [cell for cell in every if cell.steps]:
+        result.is_by_cibuildwheel = any(cell.steps for cell in cells)
+        result.states_archs = all(_archs(step) for cell in by_cibuildwheel for step in cell.steps)
+        every = by_cibuildwheel if result.states_archs else every
+    if cells or result.states_archs:
+        _carry(cells, every, place, result)
 
 
 class _Unread(Exception):
@@ -136,6 +175,7 @@ def _jobs(text: str) -> Iterator[tuple[dict[str, Any], int, str]]:
     except (YAMLError, ValueError, RecursionError):
         raise _Unread("it is no YAML that can be read") from None
     jobs = document.get("jobs") if isinstance(document, dict) else None
+    general = document.get("env") if isinstance(document, dict) else None
     if not isinstance(jobs, CommentedMap):
         return
     lines = text.splitlines()
@@ -144,6 +184,8 @@ def _jobs(text: str) -> Iterator[tuple[dict[str, Any], int, str]]:
         start = jobs.lc.key(name)[0]
         text_of_job = "\n".join(lines[start : next(line for line in starts if line > start)])
         strategy = job.get("strategy") if isinstance(job, dict) else None
+        if isinstance(job, dict):
+            job["env"] = {**_variables(general), **_variables(job.get("env"))}
         if isinstance(strategy, CommentedMap) and isinstance(strategy.get("matrix"), dict):
             yield job, strategy.lc.key("matrix")[0] + 1, text_of_job
         elif isinstance(job, dict) and "strategy" not in job:
@@ -207,20 +249,99 @@ def _cells_for_linux(job: Mapping[str, Any]) -> list[_Cell]:
                 machine[key] = f"{machine.get(key, '')} {value}"
             elif axis and (text := _value(axis, value)):
                 axes.setdefault(axis, text)
-        if not _OTHER_SYSTEM.search(" ".join(machine.values())):
-            found += [_Cell(axes, platform) for platform in _platforms(list(machine.values()))]
+        steps = _steps(job, cell)
+        if _OTHER_SYSTEM.search(" ".join(machine.values())) or (steps and not any(map(_is_for_linux, steps))):
+            continue
+        steps = tuple(filter(_is_for_linux, steps))
+        platforms = _platforms(list(machine.values()))
+        if archs := [word for step in steps for word in re.split(r"[\s,]+", _archs(step)) if word]:
+            known = TABLES["cibuildwheel-archs"]
+            own = platforms if any(word in ("auto", "auto64", "native") for word in archs) else ()
+            platforms = (*own, *(known[word] for word in known if word in archs or archs == ["all"]))
+        found += [_Cell(axes, platform, steps) for platform in dict.fromkeys(platforms)]
     return found
+
+
+def _variables(value: object) -> dict[str, str]:
+    """Return the variables of cibuildwheel in an ``env``."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    found = ((str(key), str(text)) for key, text in pairs if str(key).startswith("CIBW_"))
+    return dict(islice(found, _MOST_VARIABLES))
+
+
+def _steps(job: Mapping[str, Any], cell: Mapping[str, object]) -> tuple[Mapping[str, str], ...]:
+    """Return the variables of each step that runs cibuildwheel on Linux, filled with the values of a cell."""
+    steps = job.get("steps")
+    found: list[Mapping[str, str]] = []
+    running = (step for step in steps if isinstance(step, dict)) if isinstance(steps, list) else ()
+    for step in islice(running, _MOST_STEPS):
+        if not _RUNS_CIBUILDWHEEL.search(f"{step.get('uses', '')}\n{step.get('run', '')}"):
+            continue
+        condition = str(step.get("if", ""))
+        if _OTHER_SYSTEM.search(condition) and "!" not in condition:
+            continue
+        own = {**job["env"], **_variables(step.get("env"))}
+        found.append(
+            {
+                key: _FILLED.sub(lambda match: _filled(cell, match[1]) or match[2] or "", text)
+                for key, text in own.items()
+            }
+        )
+    return tuple(found)
+
+
+def _filled(cell: Mapping[str, object], path: str) -> str:
+    """Return the value that ``matrix.`` and a path stand for in a cell; empty if there is none."""
+    value: object = cell
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+def _is_for_linux(step: Mapping[str, str]) -> bool:
+    return not _OTHER_SYSTEM.search(step.get("CIBW_PLATFORM", ""))
+
+
+def _archs(step: Mapping[str, str]) -> str:
+    """Return the architectures that a step states; empty if it states none, or something else computes them."""
+    text = step.get("CIBW_ARCHS_LINUX") or step.get("CIBW_ARCHS", "")
+    return "" if "${{" in text else text
+
+
+def _note_variables(result: Workflow, cells: list[_Cell], name: str, text: str, lines: str) -> None:
+    """Note what variables of cibuildwheel select in a job, and list those that are not carried over."""
+    steps = [step for cell in cells for step in cell.steps]
+    for step in steps:
+        build, skip = (
+            None if value is None or "${{" in value else value for value in map(step.get, ("CIBW_BUILD", "CIBW_SKIP"))
+        )
+        if len(result.selections) < _MOST_SELECTIONS:
+            result.selections[build, skip] = None
+    used = list(dict.fromkeys(key for step in steps for key in step))
+    if not used:
+        return
+    # Those of the whole workflow stand before its jobs.
+    before = text.partition(lines)[0].count("\n")
+    numbers = [number for number, line in enumerate(text.splitlines()) if re.search(r"\bCIBW_\w+['\"]?:", line)]
+    place = Place(name, 1 + next((number for number in numbers if number >= before), numbers[0] if numbers else -1))
+    result.selected_at = result.selected_at if result.selected_at.file else place
+    left = [key for key in used if key not in _READ or any("${{" in step.get(key, "") for step in steps)]
+    left = [key for key in left if re.fullmatch(r"\w{1,60}", key) and not _OTHER_SYSTEM.search(key.rpartition("_")[2])]
+    at, known = result.left.get(name, (place, ()))
+    result.left[name] = at, tuple(dict.fromkeys((*known, *left)))
 
 
 def _platforms(machine: list[str]) -> tuple[str, ...]:
     """Return the platforms that one job builds for, from what its cell says of runner and architecture."""
     said = " ".join(machine)
+    if any(_NEITHER.search(text) and not _ARM.search(text) and not _AMD.search(text) for text in machine):
+        return ()
     # An x64 runner may emulate aarch64; `x86_64 aarch64` are two.
     if any(_ARM.search(text) and _AMD.search(text) for text in machine):
         return "linux/amd64", "linux/arm64"
     if _ARM.search(said):
         return ("linux/arm64",)
-    return () if _NEITHER.search(said) and not _AMD.search(said) else ("linux/amd64",)
+    return ("linux/amd64",)
 
 
 def _expanded(matrix: Mapping[str, object]) -> list[dict[str, object]]:
@@ -270,8 +391,8 @@ def _carry(cells: list[_Cell], every: list[_Cell], place: Place, result: Workflo
         if values := tuple(dict.fromkeys(cell.axes[axis] for cell in cells if axis in cell.axes)):
             result.axes[axis] = values, place
     platforms = tuple(sorted({cell.platform for cell in every}))
-    if platforms != ("linux/amd64",):
-        result.platforms = platforms, place
+    if platforms and (platforms != ("linux/amd64",) or result.states_archs):
+        result.platforms = platforms, result.selected_at if result.states_archs else place
     pairs = sorted({(cell.axes.get("torch", ""), cell.axes.get("cuda", "")) for cell in cells}, key=_newness)
     fitting = [pair for pair in pairs if _is_served(*pair)]
     for axis, chosen in zip(("torch", "cuda"), fitting[-1] if fitting else ("", ""), strict=True):

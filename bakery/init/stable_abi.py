@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from bakery.core.errors import BakeryError
@@ -13,6 +14,7 @@ from bakery.init.read_native import Cargo, NativeBuild, read_cargo, read_meson
 from bakery.init.read_python import Metadata, read_metadata
 from bakery.init.tree import Tree, scan
 from bakery.plan.model import Plan
+from bakery.plan.values import expand
 from bakery.resolve.rules import project
 from bakery.resolve.rules.project import Project
 
@@ -39,11 +41,12 @@ def one_wheel(metadata: Metadata, meson: NativeBuild, cargo: Cargo | None) -> Fa
 def read_project(plan: Plan, source: SourceManifest) -> Project:
     """Return what rules need to know of the source of a plan, with its wheel for several Pythons; see `project.read_project`."""
     folder = plan.source_context.folder
-    shared = _read_one_wheel(source.folder / folder / plan.facts.subdirectory) if folder else None
+    environment = {name: expand(value, {}) for name, value in plan.facts.environment}
+    shared = _read_one_wheel(source.folder / folder / plan.facts.subdirectory, environment) if folder else None
     return project.read_project(plan, source, shared and (shared.text, str(shared.place)))
 
 
-def _read_one_wheel(folder: Path) -> Fact | None:
+def _read_one_wheel(folder: Path, environment: Mapping[str, str]) -> Fact | None:
     tree = Tree(
         folder,
         names := frozenset(name for name in _FILES if leads(folder / name)),
@@ -51,7 +54,7 @@ def _read_one_wheel(folder: Path) -> Fact | None:
         frozenset(),
     )
     try:
-        metadata = read_metadata(tree)
+        metadata = read_metadata(tree, environment)
         uses_meson = metadata.pyproject.get("tool", "meson-python", "limited-api") is True
         if uses_meson or metadata.pyproject.fact("tool", "maturin", "manifest-path"):
             # The file that says it may be in any folder.

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from bakery.core.errors import OutputError
+from bakery.core.inside import Inside, relative
 from wheel_audit.plain_files import open_plain
 
 MOST_ENTRIES = 50_000
@@ -50,6 +51,13 @@ class Tree:
         try:
             with open_plain(self.root / name) as file:
                 return file.raw.read(most)
+        except OSError:
+            return None
+
+    def script(self, name: str) -> str | None:
+        """Return a file that another file names, also in a hidden folder; None if there is none of at most `LARGEST` bytes."""
+        try:
+            return Inside(self.root).read(relative(name), LARGEST).decode("utf-8", "replace")
         except OSError:
             return None
 

@@ -264,7 +264,8 @@ class Cibuildwheel:
         git: URL and reference of the repository.
         requirements: build requirements beside those of the project.
         before_all: the command that prepares the machine.
-        test_gpu: the command runs on a machine with a GPU, in no bake.
+        before_build_variables: what the command before the build refers to.
+        test_gpu: the command of Linux runs on a machine with a GPU, in no build.
         load: load every shared object before the imports.
         toolkit: the CUDA toolkit, ``none`` for none.
         native: the recipe has a native step.
@@ -277,7 +278,8 @@ class Cibuildwheel:
     system_packages: tuple[str, ...] = ()
     requirements: tuple[Value, ...] = ()
     environment: Mapping[str, tuple[tuple[str, Value], ...]] = field(default_factory=dict)
-    before_all: Mapping[str, str] = field(default_factory=dict)
+    before_all: Mapping[str, Value] = field(default_factory=dict)
+    before_build_variables: tuple[str, ...] = ()
     test_requirements: tuple[Value, ...] = ()
     test_command: Mapping[str, Value] = field(default_factory=dict)
     test_gpu: bool = False

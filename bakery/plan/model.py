@@ -28,6 +28,9 @@ from bakery.plan.values import Value, substitute
 VERSION = 1
 """Version of the plan's JSON; raised when a reader would have to change."""
 
+_FOUND = ("bakery.toml", "pyproject.toml")
+"""Files whose recipes are found by name."""
+
 _SHARED = ("args", "contexts", "network", "platform")
 """Keys of overrides that change what steps do."""
 
@@ -69,6 +72,7 @@ class Plan:
         max_project_mb: the space that the package index gives the project in MB (10⁶ bytes); 0 for PyPI's limit.
         merged: the native builds that every wheel has the results of; empty without ``native.merge``.
         unmerged: the plan with a cell for each of these builds, for those who judge what compiles; None without them.
+        unmatched: entries of the recipe's matrix that match no value of its axes, in words.
         max_growth: how much larger than in the release before a wheel may be, in percent; None for no limit.
     """
 
@@ -107,6 +111,7 @@ class Plan:
     lock: str = "bakery.lock"
     max_project_mb: int = 0
     max_growth: int | None = None
+    unmatched: tuple[str, ...] = ()
     own: Mapping[str, OwnSettings] = field(default_factory=dict)
     merged: tuple[Merged, ...] = ()
     unmerged: Plan | None = None
@@ -117,6 +122,12 @@ class Plan:
             return self
         own = self.own[cell.own]
         return replace(self, audit=own.audit, facts=own.facts, cibuildwheel=own.cibuildwheel)
+
+    @property
+    def reference(self) -> str:
+        """What ``--recipe`` takes for the recipe: its name, or the file that nothing but its path finds."""
+        file = self.source_file
+        return file if file.endswith(".toml") and posixpath.basename(file) not in _FOUND else self.recipe
 
     def names_of(self, stage: str) -> tuple[str, ...]:
         """Return the names of a stage, which cells with settings of their own may have once more; a context replaces all."""

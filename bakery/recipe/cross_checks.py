@@ -88,6 +88,7 @@ def check(
         _override_variables(data),
         _secrets(data),
         _references(data),
+        _platforms(data),
         _image(data),
     )
     return tuple(itertools.islice(problems, _MOST))
@@ -103,6 +104,20 @@ def _image(data: Table) -> Iterator[Problem]:
     for index, platform in enumerate(_list(data, "platforms")):
         if isinstance(platform, str) and platform.startswith(("macos/", "windows/")):
             yield Problem(("platforms", index), f"there are no images for {platform}", "name Linux platforms")
+
+
+def _platforms(data: Table) -> Iterator[Problem]:
+    """Yield the platforms that are those of a cell's own variable: cells are made of them."""
+    declared = _table(data, "variables")
+    for index, text in enumerate(_list(data, "platforms")):
+        match = REFERENCE.fullmatch(text) if isinstance(text, str) else None
+        # Of a name that is declared nowhere, `_references` tells.
+        if match and match[1] not in declared and match[1] in _referable(data):
+            what = f"{match[0]} is set by an axis, and the axes of cells follow from the platforms"
+            fix = (
+                'write the platforms, or declare a variable for them: BUILD_PLATFORM = "linux/amd64" under [variables]'
+            )
+            yield Problem(("platforms", index), what, fix)
 
 
 def _direct(data: Table) -> Iterator[Problem]:
@@ -283,6 +298,12 @@ def known_variables(data: Table) -> tuple[str, ...]:
     return names.recipe_variables(declared, _sound_axes(data))
 
 
+def _referable(data: Table) -> set[str]:
+    """Return the variables that ``${NAME}`` may name, with those that follow from others."""
+    variables = known_variables(data)
+    return {*variables, *(name for name, (variable, _) in names.DERIVED.items() if variable in variables)}
+
+
 def _override_variables(data: Table) -> Iterator[Problem]:
     variables = known_variables(data)
     for index, entry in _items(_table(data, "matrix"), "overrides"):
@@ -334,9 +355,11 @@ def _step_problem(data: Table, name: str, step: object) -> tuple[str, str] | Non
         if name not in names.GIT_SECRETS:
             secrets = " or ".join(names.GIT_SECRETS)
             return f"BuildKit fetches a git source with {secrets}", f"name the secret {secrets}"
-    if step == target_kinds.Phase.NATIVE and not _table(data, "native"):
+    # Some cells may have what the recipe itself has not.
+    tables = (data, *(entry for _, entry in _items(_table(data, "matrix"), "overrides")))
+    if step == target_kinds.Phase.NATIVE and not any(_table(item, "native") for item in tables):
         return "there is no native step", "remove native, or add [native]"
-    if step == target_kinds.Phase.TEST and not _table(data, "test").get("command"):
+    if step == target_kinds.Phase.TEST and not any(_table(item, "test").get("command") for item in tables):
         return "the test has no command", "remove test, or add test.command"
     return None
 
@@ -348,11 +371,10 @@ def _declare(name: str, variables: Sequence[str]) -> str:
 
 
 def _references(data: Table) -> Iterator[Problem]:
-    variables = known_variables(data)
-    derived = {name for name, (variable, _) in names.DERIVED.items() if variable in variables}
+    variables, referable = known_variables(data), _referable(data)
     for path, text in texts(data, ()):
         for name in dict.fromkeys(REFERENCE.findall(text)):
-            if name not in variables and name not in derived:
+            if name not in referable:
                 what = _undeclared(f"${{{shorten(name)}}} is declared nowhere", name, variables)
                 shell = "; a variable of the shell is written $NAME" if path in _COMMANDS else ""
                 yield Problem(path, what, _declare(name, variables) + shell)

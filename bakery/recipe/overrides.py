@@ -48,6 +48,9 @@ def override_problems(
                 what = "this is a setting of all cells, and no override can change it"
                 yield Problem((*place, name, key), what, f"set it in [{name}]")
         for problem in problems_of(_merged(data, tables)) if tables else ():
+            # No override changes a secret, whose steps may be those of other cells.
+            if problem.path[:1] == ("secrets",):
+                continue
             inside = problem.path[:1] and problem.path[0] in tables
             yield Problem((*place, *problem.path) if inside else place, problem.what, problem.fix)
 

@@ -28,7 +28,7 @@ from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.fatbin import sorted_archs
 from wheel_audit.finding import Severity
 from wheel_audit.requirements import parse_requirement
-from wheel_audit.tags import parse_platform, parse_release
+from wheel_audit.tags import oldest_tags, parse_platform, parse_release
 from wheel_audit.text import listed
 from wheel_audit.wheel_names import parse_wheel_name
 
@@ -43,12 +43,14 @@ class Published:
 
 
 def release_on(links: Iterable[Link], project: str, wanted: str) -> Published:
-    """Return a release: the ``wanted`` version, or the newest that has a wheel. Raises UnavailableError if there is none."""
+    """Return a release: the ``wanted`` version, or the newest with a wheel that is not yanked.
+
+    Raises UnavailableError if there is none.
+    """
     versions: dict[Link, Version | None] = {link: _version(link.name) for link in links}
     wheels = {link: version for link, version in versions.items() if version and link.name.endswith(".whl")}
-    releases = sorted(
-        {Version(item.public) for item in wheels.values()}, key=lambda item: (not item.is_prerelease, item)
-    )
+    offered = {Version(item.public) for link, item in wheels.items() if wanted or not link.yanked}
+    releases = sorted(offered, key=lambda item: (not item.is_prerelease, item))
     if not releases or (wanted and Version(wanted) not in releases):
         raise UnavailableError(
             f"the package index has no wheel of {project}{f' {wanted}' if wanted else ''}",
@@ -56,7 +58,11 @@ def release_on(links: Iterable[Link], project: str, wanted: str) -> Published:
             details=[f"it has wheels of {', '.join(map(str, releases[-8:]))}"] if releases else (),
         )
     version = Version(wanted) if wanted else releases[-1]
-    chosen = [link for link, item in versions.items() if item and Version(item.public) == version]
+    chosen = [
+        link
+        for link, item in versions.items()
+        if item and Version(item.public) == version and (wanted or not link.yanked)
+    ]
     return Published(
         str(version),
         tuple(link for link in chosen if link in wheels),
@@ -169,16 +175,17 @@ def _in_tags(report: WheelReport, promise: ExpectedWheel, libc: tuple[str, str])
         yield True, f"is for the stable ABI ({', '.join(stable)}); the recipe has no wheel.abi3"
     elif stable and f"cp{promise.pythons[0].replace('.', '')}" not in report.pythons:
         yield True, f"is tagged {', '.join(stable)}; the recipe has wheel.abi3 = {promise.pythons[0]!r}"
-    tags = [tag for tag in map(parse_platform, report.platforms) if tag.libc or tag.macos]
+    name, release = libc
+    planned = parse_platform(promise.plat) if promise.plat else None
+    system = planned.system if planned else "musllinux" if name == "musl" else "manylinux"
+    tags = oldest_tags(map(parse_platform, report.platforms))
     if not tags:
         return
-    tag = min(tags, key=lambda item: item.libc or item.macos or ())
-    if promise.plat:
-        planned = parse_platform(promise.plat)
+    tag = next((item for item in tags if item.system == system), tags[0])
+    if planned:
         if (planned.system, planned.libc, planned.macos) != (tag.system, tag.libc, tag.macos):
             yield True, f"is tagged {tag.text}; the recipe promises {promise.plat}"
         return
-    name, release = libc
     if not release or not tag.libc:
         yield False, f"the oldest system: the recipe names none, and the release is tagged {tag.text}"
     elif parse_release(release) != tag.libc:
@@ -250,7 +257,7 @@ _WARNED = ("device-arch-variant", "device-code-absent", "device-toolkit", "requi
 
 def _in_content(report: WheelReport, promise: ExpectedWheel) -> _Told:
     """Compare device code and libraries, and what else the audit would refuse."""
-    archs = sorted_archs(arch for item in report.objects for arch in item.device_code.archs)
+    archs = sorted_archs(arch for item in report.device_objects for arch in item.device_code.archs)
     if archs and not promise.cuda:
         yield True, f"has device code for {', '.join(archs)}; the recipe compiles no CUDA"
     elif promise.cuda and not promise.device_archs:

@@ -54,21 +54,26 @@ class Coverage:
         return asdict(self)
 
 
+def named_project(plan: Plan, root: Path) -> str:
+    """Return the distribution that a plan's source names; empty if only the built wheel has its name."""
+    name = plan.audit.name or project_table(plan, root).get("name")
+    return canonicalize_name(name) if isinstance(name, str) else ""
+
+
 def project_of(plan: Plan, root: Path) -> str:
     """Return the distribution that a plan builds. Raises UsageError if only the built wheel has its name."""
-    if plan.audit.name:
-        return plan.audit.name
-    name = project_table(plan, root).get("name")
-    if not isinstance(name, str):
-        raise UsageError(
-            f"recipe {plan.recipe}: pyproject.toml does not name the project",
-            hint="name it: --project NAME",
-        )
-    return canonicalize_name(name)
+    if name := named_project(plan, root):
+        return name
+    raise UsageError(
+        f"recipe {plan.recipe}: pyproject.toml does not name the project",
+        hint="name it: --project NAME",
+    )
 
 
 def project_table(plan: Plan, root: Path) -> Mapping[str, object]:
-    """Return [project] of the pyproject.toml of a plan's source; empty if there is none."""
+    """Return [project] of the pyproject.toml of a plan's source; empty if there is none, or the source is not in the project."""
+    if not plan.source_context.folder:
+        return {}
     file = root / plan.cibuildwheel.package / plan.facts.subdirectory / PYPROJECT
     try:
         table = read(file, PYPROJECT, root).data.get("project")

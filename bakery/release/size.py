@@ -107,9 +107,9 @@ def _index(plan: Plan) -> str:
     return next(kind for kind in ("public", "", "private") if kind in kinds)
 
 
-def uploaded(plan: Plan, size: int) -> int:
-    """Return the part of ``size`` that goes to the index of the limit: the files of a build differ only in their names."""
-    namings = plan.audit.namings
+def uploaded(plan: Plan, cell: Cell, size: int) -> int:
+    """Return the part of a cell's ``size`` that goes to the index of the limit: files of a build differ only in their names."""
+    namings = plan.of(cell).audit.namings
     return size * sum(naming.index == _index(plan) for naming in namings) // len(namings)
 
 
@@ -183,14 +183,15 @@ def plan_size(plan: Plan, selected: Sequence[Cell], state: Path, project: str) -
         for name, record in newest.items()
         if record.wheels and builders[name] == name
     }
-    estimates = _Estimates(cells, builds, archs, len(plan.audit.namings))
+    names = {name: len(plan.of(cell).audit.namings) for name, cell in cells.items()}
+    estimates = _Estimates(cells, builds, archs, names)
     wanted = {name for cell in selected for name in (cell.id, builders[cell.id])}
     sizes = [estimates.of(name, builders[name]) for name in cells if name in wanted]
     total = sum(item.size or 0 for item in sizes)
     return sizes, ProjectSize(
         project,
         total,
-        uploaded(plan, total),
+        sum(uploaded(plan, cells[item.cell], item.size or 0) for item in sizes),
         limit_of(plan),
         sum(item.size or 0 for item in sizes if item.source is Source.ESTIMATE),
         sum(item.source is Source.UNKNOWN for item in sizes),
@@ -201,7 +202,11 @@ class _Estimates:
     """The sizes of cells, from the last builds of some of them."""
 
     def __init__(
-        self, cells: Mapping[str, Cell], builds: Mapping[str, _Build], archs: Mapping[str, int], names: int
+        self,
+        cells: Mapping[str, Cell],
+        builds: Mapping[str, _Build],
+        archs: Mapping[str, int],
+        names: Mapping[str, int],
     ) -> None:
         self.cells, self.builds, self.archs, self.names = cells, builds, archs, names
         self.similar: dict[frozenset[tuple[str, str]], list[_Build]] = {}
@@ -215,12 +220,12 @@ class _Estimates:
         archs = self.archs.get(name, 0)
         build = self.builds.get(name)
         if build and build.archs == archs:
-            return CellSize(name, round(build.size * self.names), Source.BUILT)
+            return CellSize(name, round(build.size * self.names[name]), Source.BUILT)
         peers = [build] if build else self._nearest(_axes(self.cells[name]))
         if not peers:
             return CellSize(name, None, Source.UNKNOWN)
         size = median(peer.scaled(archs) for peer in peers)
-        return CellSize(name, round(size * self.names), Source.ESTIMATE, tuple(peer.cell for peer in peers))
+        return CellSize(name, round(size * self.names[name]), Source.ESTIMATE, tuple(peer.cell for peer in peers))
 
     def _nearest(self, axes: frozenset[tuple[str, str]]) -> list[_Build]:
         """Return the builds of the cells with the most equal axes."""

@@ -96,7 +96,7 @@ def _package(wheel: Path, folder: Path, dialect: str, declared: Declared) -> Pat
         raise BadVariant("it is a variant already; name the plain wheel")
     report = report_on(wheel)
     _refuse(report.findings)
-    properties = declare(derive(report.objects), declared.properties)
+    properties = declare(derive(report.device_objects), declared.properties)
     label = (properties and declared.label) or label_of(properties)
     if not is_label(label):
         raise BadVariant(

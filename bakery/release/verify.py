@@ -58,14 +58,16 @@ def verify(
     gpu: bool = False,
     tag: str = "",
     baseline: Sequence[Path] = (),
+    names: Mapping[str, str] | None = None,
 ) -> Release:
     """Check a set of wheels with different names; return what it has. ``cache`` is the folder of audit results.
 
     With ``gpu``, each wheel of a recipe with ``test.gpu`` must have a record of a passed test on a GPU.
     With ``tag``, each wheel must have the version that this git tag names.
     With ``baseline``, the wheels of the release before, no wheel may have grown more than its recipe allows.
+    ``names``: recipe → the distribution that its source names itself, as far as it is known.
     Raises AuditError with all missing wheels, failed audits, wheels that are in no plan, wheels of another version than
-    the tag's, projects whose wheels take more space than their index gives them, and wheels that grew too much.
+    the tag's, wheels of another project or version than the others, projects whose wheels take more space than their index gives them, and wheels that grew too much.
     """
     problems: list[str] = []
     sizes: list[ProjectSize] = []
@@ -89,16 +91,19 @@ def verify(
         missing += absent
         left, faults_of_meta = _without_meta(plan, found, left)
         problems += faults_of_meta
+        of_source: list[Path] = []
         for cell in (cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if found.get(cell.id)):
             matched, others = found[cell.id], served.get(cell.id, ())
             expectations = promises(plan, cell, device.get(cell.id), matched, others)
+            of_source += [path for path, item in zip(matched, expectations, strict=True) if not item.name]
             for path, expectation in zip(matched, expectations, strict=True):
                 faults = [*_faults(path, expectation, cache)]
                 with suppress(OSError):  # The audit says that it cannot be read.
                     faults += [*_recorded_faults(path, (cell, *others)), *filter(None, [gpu_fault(plan, path)] * gpu)]
                 problems += [f"{cell.id}: {path.name}: {fault}" for fault in faults]
         planned += (matched := [path for paths in found.values() for path in paths])
-        sizes += _size(plan, matched, variants)
+        problems += _of_other_source(plan, matched, of_source, (names or {}).get(plan.recipe, ""))
+        sizes += _size(plan, found, variants)
         growth |= _growth(plan, matched, baseline)
     problems = missing + problems + [f"{path.name}: in no plan{_beside(path, planned)}" for path in left]
     wrong = tag_faults(plans, named, tag) if tag else []
@@ -125,6 +130,27 @@ def verify(
             else "; ".join(hints),
         )
     return Release(len(wheels), projects, tuple(growth))
+
+
+def _of_other_source(plan: Plan, wheels: Sequence[Path], named_by_source: Sequence[Path], name: str) -> list[str]:
+    """Return the wheels that are not of the plan's source: of another project, or of another version than the newest.
+
+    The wheels of a plan have one source, so one public version. An earlier run, or a mistake, may have left others.
+
+    Args:
+        named_by_source: those of ``wheels`` whose name the recipe does not set; ``name`` is theirs, empty if unknown.
+    """
+    name = name or (str(parse_wheel_name(max(named_by_source, key=_newest).name)[0]) if named_by_source else "")
+    faults = [
+        f"{path.name}: is no wheel of {name}; if the build renames the project, set wheel.naming.name"
+        for path in named_by_source
+        if parse_wheel_name(path.name)[0] != name
+    ]
+    if faults or not wheels or not plan.source_context.folder:
+        return faults
+    newest = _newest(max(wheels, key=_newest))[0].public
+    old = (path for path in wheels if parse_wheel_name(path.name)[1].public != newest)
+    return [f"{path.name}: other wheels have version {newest}: build it again" for path in old]
 
 
 def _without_meta(
@@ -171,16 +197,19 @@ def unversioned(wheel: Path) -> tuple[object, ...]:
     return version.local, build, systems, _place(wheel)
 
 
-def _size(plan: Plan, planned: Sequence[Path], variants: Sequence[Path]) -> Iterable[ProjectSize]:
-    """Yield the size of the wheels of a plan, with their variants, for each name of a distribution."""
-    projects: dict[str, list[Path]] = {}
-    for path in planned:
-        projects.setdefault(str(parse_wheel_name(path.name)[0]), []).append(path)
-    for project, wheels in projects.items():
-        names = {path.name for path in wheels}
-        size = _bytes(wheels)
+def _size(plan: Plan, found: Mapping[str, Sequence[Path]], variants: Sequence[Path]) -> Iterable[ProjectSize]:
+    """Yield the size of the wheels of a plan, cell → wheels, with their variants, for each name of a distribution."""
+    cells = {cell.id: cell for cell in (*plan.cells, *plan.cibuildwheel_cells)}
+    projects: dict[str, dict[str, list[Path]]] = {}
+    for cell, paths in found.items():
+        for path in paths:
+            projects.setdefault(str(parse_wheel_name(path.name)[0]), {}).setdefault(cell, []).append(path)
+    for project, by_cell in projects.items():
+        names = {path.name for paths in by_cell.values() for path in paths}
+        sizes = {cell: _bytes(paths) for cell, paths in by_cell.items()}
         labelled = _bytes(path for path in variants if split_label(path.name)[0] in names)
-        yield ProjectSize(project, size + labelled, uploaded(plan, size) + labelled, limit_of(plan))
+        public = sum(uploaded(plan, cells[cell], size) for cell, size in sizes.items())
+        yield ProjectSize(project, sum(sizes.values()) + labelled, public + labelled, limit_of(plan))
 
 
 def _bytes(paths: Iterable[Path]) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bakery.plan.dockerfile import Command, Mount, Role, Run, Script, Stage, Step
-from bakery.plan.values import literal
-from bakery.resolve.references import declarations, parse_table
+from bakery.plan.values import Ref, literal
+from bakery.resolve.references import declarations, parse, parse_table
 from bakery.resolve.stage_inputs import (
     COMPILERS,
     StageInputs,
@@ -30,12 +30,15 @@ def before_build(inputs: StageInputs) -> tuple[Stage, ...]:
         return ()
     text, network = builder.before_build.command, builder.before_build.network
     words = (*literals(*[NET] * network), *compiler_prefix(settings), *literals("sh", "-ec", text))
+    # One Python builds a shared wheel, in an argument of another name; what the shell itself replaces keeps its own.
+    python = Ref("PYTHON_VERSION")
+    told = ((python.name, (python,)),) if inputs.shared and python in parse(text) else ()
     copy = Script(f"umask 022 && mkdir -p /src && cp -a {_SOURCE}/. /src")
     commands: tuple[Command | Script, ...] = (
         copy,
         *remove_programs(inputs),
         Script("cd /src"),
-        Command(words, parse_table(builder.environment)),
+        Command(words, (*told, *parse_table(builder.environment))),
     )
     source = source_mount(inputs, writable=False, target=_SOURCE)
     caches = COMPILERS if builder.compiler_cache else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,22 +13,29 @@ from bakery.plan.cells import Cell, Image, Need
 from bakery.plan.delivery import Override
 from bakery.plan.values import Ref
 from bakery.recipe.load import Loaded
+from bakery.recipe.models.text import REFERENCE
+from bakery.recipe.problems import nearest
 from bakery.resolve.matrix import CellDraft, combinations, identifiers, matches
+from bakery.resolve.origins import place
 from bakery.resolve.select_toolkits import needed_releases
 from bakery.resolve.set_option import check_patterns, override_platforms, selects
-from bakery.resolve.settings import Settings, check_releases, check_values
+from bakery.resolve.settings import PLATFORM_OVERRIDE, Settings, check_releases, check_values
 from bakery.resolve.stage_inputs import StageInputs
 
 
-def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override]) -> tuple[CellDraft, ...]:
+def draft_cells(
+    loaded: Loaded, settings: Settings, overrides: Sequence[Override], *, adds: bool = False
+) -> tuple[CellDraft, ...]:
     """Return the cells of the matrix with the build arguments that overrides of single cells set.
+
+    ``adds``: the platforms of the command line are added to those of the recipe.
 
     Raises:
         UsageError: an override matches no target, or gives a cell another platform than its id has.
         PlanError: the matrix has no cells or too many, none of them is for Linux, or a value is not valid.
     """
     matrix = loaded.recipe.matrix
-    points = combinations(settings.axes, matrix.exclude, matrix.include, len(matrix.overrides))
+    points = combinations(settings.axes, matrix.exclude, _included(loaded, settings, adds=adds), len(matrix.overrides))
     check_releases(points)
     drafts = [CellDraft(cell_id, axes) for cell_id, axes in zip(identifiers(points), points, strict=True)]
     check_patterns(overrides, [draft.id for draft in drafts])
@@ -61,6 +69,37 @@ def draft_cells(loaded: Loaded, settings: Settings, overrides: Sequence[Override
     return tuple(map(with_args, drafts))
 
 
+def unmatched(loaded: Loaded) -> Iterator[str]:
+    """Yield the entries of ``matrix.exclude`` and ``matrix.overrides`` that match no value of the recipe's own axes."""
+    recipe, matrix = loaded.recipe, loaded.recipe.matrix
+    own = {"python": matrix.python, **matrix.axes, "platform": recipe.platforms}
+    excluded = ((f"matrix.exclude[{index}]", entry) for index, entry in enumerate(matrix.exclude))
+    overridden = ((f"matrix.overrides[{index}].where", item.where) for index, item in enumerate(matrix.overrides))
+    for path, entry in (*excluded, *overridden):
+        # What is included is not excluded.
+        more = matrix.include if path.endswith(".where") else ()
+        for axis, glob in entry.items():
+            values = (*own[axis], *(item[axis] for item in more if axis in item))
+            # The platforms of a variable are those of whoever builds.
+            if any(fnmatch.fnmatchcase(value, glob) or REFERENCE.search(value) for value in values):
+                continue
+            near = next((value for value in values if value.startswith(glob)), None) or nearest(glob, values)
+            meant = f"; did you mean {near!r}?" if near else f", only {', '.join(values)}"
+            yield f"{place(loaded, path)}: {path}: axis {axis} has no {glob!r}{meant}"
+
+
+def _included(loaded: Loaded, settings: Settings, *, adds: bool) -> list[dict[str, str]]:
+    """Return ``matrix.include`` with the values that the environment and the command line give axes; ``adds``: platforms are added."""
+    names = {axis: axis_variable(axis) for axis in settings.axes} | {"platform": PLATFORM_OVERRIDE}
+    given = {axis: values for axis, values in settings.axes.items() if names[axis] in settings.given}
+    if adds:
+        given.pop("platform", None)
+    return [
+        {axis: given[axis][0] if axis in given and value not in given[axis] else value for axis, value in entry.items()}
+        for entry in loaded.recipe.matrix.include
+    ]
+
+
 def with_shared_wheels(drafts: Sequence[CellDraft], settings: Settings) -> tuple[CellDraft, ...]:
     """Return cells of one recipe with the cell that builds their wheel. Raises PlanError if a torch is too old to share."""
     wheel = settings.recipe.wheel
@@ -73,7 +112,7 @@ def with_shared_wheels(drafts: Sequence[CellDraft], settings: Settings) -> tuple
 def _check_torch(drafts: Sequence[CellDraft], settings: Settings, floor: str) -> None:
     """Raise PlanError if a cell's torch is older than the recipe promises."""
     variable = next((item.value for item in settings.variables if item.name == axis_variable("torch")), "")
-    releases = {draft.axes.get("torch", variable) for draft in drafts}
+    releases = {draft.args.get(axis_variable("torch"), variable) for draft in drafts}
     if older := sorted(item for item in releases if _torch_release(item) < _torch_release(floor)):
         raise PlanError(
             f"wheel.torch-abi is {floor}, and the matrix has torch {', '.join(older)}",

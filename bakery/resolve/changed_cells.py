@@ -183,10 +183,6 @@ def _differing(then: Plan, now: Plan) -> str:
     """Return why all cells are affected; empty if they are not."""
     if then.ignore != now.ignore or then.context_paths() != now.context_paths():
         return "the recipe changed what is in the build context"
-    if then.audit != now.audit:
-        return "the recipe changed how wheels are named or what they promise"
-    if then.cibuildwheel != now.cibuildwheel and not all(is_baked(cell.platform) for cell in now.cells):
-        return "the recipe changed the settings of cibuildwheel"
     return ""
 
 
@@ -201,6 +197,16 @@ def _why(cell: Cell, old: Cell | None, now: Plan, then: Plan, after: Lineage, be
         return "the recipe changed its values"
     if (cell.abi3, _built_by(cell, now)) != (old.abi3, _built_by(old, then)):
         return "another cell builds its wheel"
+    return _why_settings(cell, now.of(cell), then.of(old))
+
+
+def _why_settings(cell: Cell, now: Plan, then: Plan) -> str:
+    """Return which settings of a cell changed that are in no stage; ``now`` and ``then`` are the plans with its own settings."""
+    if now.audit != then.audit:
+        return "the recipe changed how wheels are named or what they promise"
+    # What is baked has all of these in its stages.
+    if not is_baked(cell.platform) and (now.cibuildwheel, now.facts) != (then.cibuildwheel, then.facts):
+        return "the recipe changed the settings of cibuildwheel"
     return ""
 
 

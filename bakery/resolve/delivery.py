@@ -13,9 +13,9 @@ from bakery.core.errors import PlanError
 from bakery.core.names import BASE_REGISTRY, BASE_SECRETS, CacheBackend, size_mb
 from bakery.core.target_kinds import Phase
 from bakery.plan.cells import Cell
-from bakery.plan.delivery import Cache, Ci, Cibuildwheel, Naming, Secret, Variable
-from bakery.plan.model import leaves
-from bakery.plan.values import Value, literal, substitute
+from bakery.plan.delivery import Cache, Ci, Cibuildwheel, Secret, Variable
+from bakery.plan.model import Plan, leaves
+from bakery.plan.values import Ref, Value, literal, substitute
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
 from bakery.resolve.naming import tested_framework
@@ -58,16 +58,18 @@ def layer_cache(settings: Settings) -> Cache:
     )
 
 
-def workflow_settings(ci: models.Ci, namings: Sequence[Naming] = (Naming(),), *, gpu: bool = False) -> Ci:
-    """Return the settings of a workflow; PlanError if it publishes, and every wheel has a local version.
-
-    ``namings`` are those of a recipe's wheels; ``gpu``: its test needs a GPU.
-    """
-    if ci.publish and all(naming.local for naming in namings):
+def check_publish(plan: Plan) -> None:
+    """Raise PlanError if a workflow publishes, and every wheel of all cells has a local version."""
+    if plan.ci and plan.ci.publish and all(naming.local for audit in plan.audits for naming in audit.namings):
         raise PlanError(
             "ci.publish: every wheel has a local version, and public package indexes accept none",
-            hint="set ci.pages = true for an index of your own, or name one of the wheels with clean = true",
+            hint="remove ci.publish, and set ci.pages = true for an index of your own; or give the wheels a name without it, "
+            "too: also-named = [{ clean = true }] in [wheel]",
         )
+
+
+def workflow_settings(ci: models.Ci, *, gpu: bool = False) -> Ci:
+    """Return the settings of a workflow; PlanError if they contradict each other. ``gpu``: the recipe's test needs a GPU."""
     if ci.test_publish and not ci.publish:
         raise PlanError("ci.test-publish: nothing is published after it", hint="set ci.publish, too, or remove it")
     if ci.nightly and not ci.schedule:
@@ -103,7 +105,15 @@ def cibuildwheel(inputs: StageInputs) -> Cibuildwheel:
     """Return the settings of a recipe for cibuildwheel."""
     recipe, framework = inputs.recipe, inputs.settings.framework
     source, builder, test = recipe.source, recipe.builder, recipe.test
-    commands = {"linux": None, "macos": recipe.macos.test_command, "windows": recipe.windows.test_command}
+    # Without a GPU, only a command for the system alone is run; that of Linux is kept for `wheel-bakery gpu-test`.
+    shared = None if test.gpu else test.command
+    commands = {
+        "linux": test.command,
+        "macos": recipe.macos.test_command or shared,
+        "windows": recipe.windows.test_command or shared,
+    }
+    before_all = {"linux": "", "macos": recipe.macos.before_all, "windows": recipe.windows.before_all}
+    before_build = parse(builder.before_build.command if builder.before_build else "")
     return Cibuildwheel(
         frontend=recipe.wheel.frontend.value,
         package=folder(inputs) if source.path else "",
@@ -112,9 +122,10 @@ def cibuildwheel(inputs: StageInputs) -> Cibuildwheel:
         system_packages=builder.system_packages,
         requirements=parse_all((*(framework.build if framework else ()), *builder.requirements)),
         environment={system: _environment(recipe, system) for system in names.SYSTEMS},
-        before_all={"linux": "", "macos": recipe.macos.before_all, "windows": recipe.windows.before_all},
+        before_all={system: parse(text) for system, text in before_all.items()},
+        before_build_variables=tuple(dict.fromkeys(part.name for part in before_build if isinstance(part, Ref))),
         test_requirements=parse_all((*tested_framework(inputs.settings), *test.requirements)),
-        test_command={system: parse(text) if (text := own or test.command) else () for system, own in commands.items()},
+        test_command={system: parse(text) if text else () for system, text in commands.items()},
         test_gpu=_gpu(test),
         load=test.load_shared_objects,
         minimum_macos=recipe.macos.minimum or "",

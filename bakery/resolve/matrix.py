@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bakery.core.cell_ids import MACHINES, axis_tag, platform_tag
+from bakery.core.cell_ids import MACHINES, axis_tags, platform_tag
 from bakery.core.errors import PlanError
 from bakery.core.names import PYTHON
 from bakery.core.text import is_line
@@ -114,14 +114,6 @@ def identifiers(cells: Sequence[Mapping[str, str]]) -> list[str]:
             hint="shorten the values of the axes",
         )
     return names
-
-
-def axis_tags(axis: str, values: Sequence[str]) -> dict[str, str]:
-    """Return value of an axis → how it is written in ids: as short as the values stay different."""
-    short = {value: axis_tag(axis, value) for value in values}
-    if len(set(short.values())) == len(values):
-        return short
-    return {value: axis_tag(axis, value, short=False) for value in values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from bakery.core.cell_ids import axis_tags
 from bakery.core.errors import PlanError
 from bakery.core.names import axis_variable, with_derived
 from bakery.core.target_kinds import INGREDIENTS
@@ -22,7 +23,7 @@ from bakery.recipe.models import Recipe
 from bakery.recipe.models.steps import EXTRA
 from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.asking import again
-from bakery.resolve.matrix import CellDraft, axis_tags, identifiers
+from bakery.resolve.matrix import CellDraft, identifiers
 from bakery.resolve.native import STAGE
 from bakery.resolve.references import parse
 from bakery.resolve.settings import Settings

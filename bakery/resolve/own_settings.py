@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -114,26 +114,38 @@ def joined(plans: Sequence[Plan], order: Sequence[str]) -> Plan:
         for stage in _with_endings(plan, ending, stages) if plan.cells else ():
             stages.setdefault(stage.name, stage)
     place = {name: number for number, name in enumerate(order)}
+    variables = {item.name: item for plan in plans for item in plan.variables}
+    platform_variables = {plan.platform_variable for plan in plans if plan.cells}
 
-    def ordered(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-        return tuple(sorted(cells, key=lambda cell: place[cell.id]))
+    def own_values(plan: Plan) -> dict[str, str]:
+        # Such as the registry of a base: the bake file has one value of a variable.
+        return {
+            item.name: item.value
+            for item in plan.variables
+            if item.name in plan.args and item.value != variables[item.name].value
+        }
+
+    def ordered(cells: Callable[[Plan], Iterable[Cell]]) -> tuple[Cell, ...]:
+        found = [replace(cell, args=own_values(plan) | {**cell.args}) for plan in plans for cell in cells(plan)]
+        return tuple(sorted(found, key=lambda cell: place[cell.id]))
 
     def all_of(items: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(items))
 
     return replace(
         plans[0],
-        variables=tuple({item.name: item for plan in plans for item in plan.variables}.values()),
+        variables=tuple(variables.values()),
         args={name: value for plan in plans for name, value in plan.args.items()},
         global_args=all_of(name for plan in plans for name in plan.global_args),
-        cells=ordered(cell for plan in plans for cell in plan.cells),
-        cibuildwheel_cells=ordered(cell for plan in plans for cell in plan.cibuildwheel_cells),
+        cells=ordered(lambda plan: plan.cells),
+        cibuildwheel_cells=ordered(lambda plan: plan.cibuildwheel_cells),
         stages=tuple(stages.values()),
         ignore=all_of(item for plan in plans for item in plan.ignore),
         network=all_of(item for plan in plans for item in plan.network),
         requested_grants=all_of(item for plan in plans for item in plan.requested_grants),
         foreign=all_of(item for plan in plans for item in plan.foreign),
         shares_slots=all(plan.shares_slots for plan in plans if plan.cells),
+        platform_variable=platform_variables.pop() if len(platform_variables) == 1 else "",
         own=own,
     )
 

@@ -13,7 +13,7 @@ from bakery.core.names import TARGET_ARCH, size_mb
 from bakery.core.target_kinds import GROUPS, IMAGE_KINDS, WHEEL_KINDS, Kind
 from bakery.plan.cells import Cell, Merged
 from bakery.plan.delivery import Audit
-from bakery.plan.dockerfile import Stage
+from bakery.plan.dockerfile import Arg, Stage
 from bakery.plan.model import Plan
 from bakery.plan.pull_request import for_pull_request
 from bakery.plan.values import Ref
@@ -22,8 +22,9 @@ from bakery.recipe.load import Loaded
 from bakery.resolve import epoch
 from bakery.resolve.asking import git_variables
 from bakery.resolve.build_facts import build_facts
-from bakery.resolve.cells import draft_cells, finish_cells, python_release, with_shared_wheels
+from bakery.resolve.cells import draft_cells, finish_cells, python_release, unmatched, with_shared_wheels
 from bakery.resolve.delivery import (
+    check_publish,
     cibuildwheel,
     foreign,
     layer_cache,
@@ -40,8 +41,15 @@ from bakery.resolve.own_settings import apart, joined
 from bakery.resolve.references import parse as parse_value
 from bakery.resolve.references import parse_table
 from bakery.resolve.select_toolkits import select_toolkits
-from bakery.resolve.set_option import NO_ARGUMENT, SetOptions, apply_to_recipe, buildx_overrides
-from bakery.resolve.settings import Settings, check_values, decide
+from bakery.resolve.set_option import (
+    NO_ARGUMENT,
+    SetOptions,
+    adds_platforms,
+    apply_to_recipe,
+    buildx_overrides,
+    check_arguments,
+)
+from bakery.resolve.settings import Settings, build_variables, check_known, check_values, decide, of_cells, settable
 from bakery.resolve.source_context import ignore_patterns, source_context
 from bakery.resolve.stage_inputs import StageInputs, compilers_take_slots
 from bakery.resolve.stages import stages
@@ -68,11 +76,13 @@ def resolve(
         UsageError: ``sets`` names a variable or a target that does not exist.
         PlanError: no plan can satisfy the recipe.
     """
-    variables, platforms, overrides = apply_to_recipe(sets or SetOptions(), loaded)
+    sets = sets or SetOptions()
+    variables, platforms, overrides = apply_to_recipe(sets, loaded)
+    check_known(variables, settable(loaded))
     check_values(epoch.variable(item.value, str(item)) for item in overrides if item.key == f"args.{epoch.NAME}")
     given = (environ or {}, variables, platforms, committed)
     settings = decide(loaded, *given)
-    drafts = draft_cells(loaded, settings, overrides)
+    drafts = draft_cells(loaded, settings, overrides, adds=any(map(adds_platforms, sets.overrides)))
     sets_of_cells = list(apart(loaded.recipe, settings, drafts))
     builds = merged_builds(
         settings, drafts, {draft.id: recipe for _, recipe, cells in sets_of_cells for draft in cells}
@@ -81,13 +91,18 @@ def resolve(
     for ending, recipe, cells in sets_of_cells:
         own = replace(loaded, recipe=recipe)
         groups.append(_Group(own, decide(own, *given) if recipe != loaded.recipe else settings, cells, ending))
+    # A base whose name has variables may have had no registry in the end.
+    check_known(variables, set().union(*(of_cells(group.loaded) for group in groups)))
     groups = [_sharing(group, groups) for group in groups]
     plans = [_plan_of(group, groups, builds) for group in groups]
     plan = merged_plan(joined(plans, [draft.id for draft in drafts]), builds)
+    check_publish(plan)
     try:
         for_pull_request(plan)
     except UsageError as error:
         raise PlanError(f"ci.pull-request: {error.reason}", hint=error.hint) from error
+    names = {step.name for stage in plan.stages for step in stage.steps if isinstance(step, Arg)}
+    check_arguments(overrides, {*names, *plan.global_args, *plan.args, *build_variables(loaded)})
     return replace(plan, origins=settings.origins, overrides=buildx_overrides(overrides, plan.cells))
 
 
@@ -184,8 +199,9 @@ def _plan(loaded: Loaded, inputs: StageInputs, plan_stages: tuple[Stage, ...], a
         origins=settings.origins,
         given=settings.given_arguments,
         workflow=f".github/workflows/bakery-{recipe.name}.yml" if recipe.ci else "",
-        ci=workflow_settings(recipe.ci, namings(settings), gpu=recipe.test.gpu) if recipe.ci else None,
+        ci=workflow_settings(recipe.ci, gpu=recipe.test.gpu) if recipe.ci else None,
         lock=lock,
+        unmatched=tuple(unmatched(loaded)),
         max_project_mb=size_mb(limit) if (limit := recipe.wheel.max_project_size) else 0,
         max_growth=int(growth.rstrip(" %")) if (growth := recipe.wheel.max_growth) else None,
     )

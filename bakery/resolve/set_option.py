@@ -52,12 +52,21 @@ _FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*\Z")
 _SIZE = re.compile(r"[0-9]+[bkmgBKMG]?\Z")
 
 
+_OF_BUILDKIT = re.compile(r"BUILDKIT_\w+|(?i:(?:https?|ftp|no|all)_proxy)")
+"""Build arguments that BuildKit reads itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetOptions:
     """The values of all ``--set`` options: recipe variables (the last value wins) and overrides in bake's grammar."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
+
+    @property
+    def set_variables(self) -> set[str]:
+        """The names that are set in all cells."""
+        return {*self.variables, *filter(None, map(_variable, self.overrides))}
 
     def for_variables(self, names: Set[str]) -> SetOptions:
         """Return the options for a recipe with the variables ``names``, one of several recipes."""
@@ -69,8 +78,13 @@ class SetOptions:
 
 def _variable(override: Override) -> str:
     """Return the variable that an override sets in all cells; empty for other overrides."""
-    name = override.key.removeprefix("args.")
-    return name if override.pattern == "*" and name != override.key and VARIABLE.match(name) else ""
+    name = _argument(override)
+    return name if override.pattern == "*" and VARIABLE.match(name) and not _OF_BUILDKIT.fullmatch(name) else ""
+
+
+def _argument(override: Override) -> str:
+    """Return the build argument that an override sets; empty for other overrides."""
+    return override.key.removeprefix("args.") if override.key.startswith("args.") else ""
 
 
 def parse_set_options(texts: Iterable[str]) -> SetOptions:
@@ -177,6 +191,11 @@ def apply_to_recipe(
     return variables, platforms, tuple(rest)
 
 
+def adds_platforms(override: Override) -> bool:
+    """Whether an option adds platforms to those of the recipe."""
+    return override.key == "platform" and override.append
+
+
 def _selects_all(pattern: str) -> bool:
     """Whether a pattern selects every cell: all targets, or all of one kind, since a cell's targets are one build."""
     return pattern == "*" or pattern in GROUPS or pattern in {f"{kind}-*" for kind in Kind}
@@ -198,6 +217,18 @@ def check_patterns(overrides: Sequence[Override], ids: Sequence[str]) -> None:
     for override in overrides:
         if not any(selects(override.pattern, cell) for cell in ids):
             raise UsageError(f"--set '{override}' matches no target", hint=_no_match(override.pattern, ids))
+
+
+def check_arguments(overrides: Sequence[Override], names: Set[str]) -> None:
+    """Raise UsageError if an override sets a build argument that nothing reads; ``names`` are those of the recipe."""
+    for override in overrides:
+        name = _argument(override)
+        if name and name not in names and not _OF_BUILDKIT.fullmatch(name):
+            near = get_close_matches(name, names, n=1)
+            raise UsageError(
+                f"--set '{override}' has no effect: the recipe has no build argument {name}",
+                hint=f"did you mean {near[0]}?" if near else f'declare it: [variables] {name} = "{override.value}"',
+            )
 
 
 def override_platforms(drafts: Sequence[CellDraft], overrides: Sequence[Override]) -> list[CellDraft]:

@@ -96,13 +96,11 @@ def decide(
     """Return the settings of a recipe; ``sets`` and ``platforms`` are those of the command line.
 
     Raises:
-        UsageError: a variable of the command line does not exist.
         PlanError: a value does not match its variable's pattern, or the recipe lacks a release, such as CUDA_VERSION.
     """
     recipe = loaded.recipe
     given = _given(environ, sets)
-    names = settable(loaded)
-    _check_known(sets, names)
+    names = of_cells(loaded)
     expanded, platform_variable = _expand_platforms(platforms or recipe.platforms, recipe.variables, given)
     axes = {"python": recipe.matrix.python, **recipe.matrix.axes, "platform": expanded}
     given_axes = {axis: axis_variable(axis) for axis in axes if axis != "platform" and axis_variable(axis) in given}
@@ -150,7 +148,18 @@ def _decided(recipe: Recipe, platforms: tuple[str, ...], texts: Mapping[str, str
 
 
 def settable(loaded: Loaded) -> set[str]:
-    """Return the names that ``--set`` may give a value for a recipe."""
+    """Return the names that ``--set`` may give a value for a recipe: one that some of its cells have."""
+    overrides = (item.builder.get("base") for item in loaded.recipe.matrix.overrides)
+    names = [item.get("provider") if isinstance(item, dict) else item for item in overrides]
+    may_pin = any(
+        isinstance(name, str) and (REFERENCE.search(name) or isinstance(bases().get(name), Pinned))
+        for name in (loaded.recipe.builder.base.provider, *names)
+    )
+    return {*of_cells(loaded), *(_BASE_PATHS if may_pin else {})}
+
+
+def of_cells(loaded: Loaded) -> set[str]:
+    """Return the names that may be given a value for cells with the settings of a recipe, without its overrides."""
     return {*build_variables(loaded), *_CACHE_PATHS, *(_BASE_PATHS if _pinned(loaded.recipe) else {})}
 
 
@@ -205,7 +214,8 @@ def check_environment(environ: Mapping[str, str], names: set[str]) -> None:
         raise UsageError("an environment variable has no effect", details=details, hint="correct its name, or unset it")
 
 
-def _check_known(sets: Mapping[str, str], names: set[str]) -> None:
+def check_known(sets: Mapping[str, str], names: set[str]) -> None:
+    """Raise UsageError if the command line sets a variable that a recipe with the variables ``names`` does not have."""
     details = []
     for name in (name for name in sets if name not in names):
         release = axis_variable(name.lower())

@@ -71,7 +71,7 @@ def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
         return AuditResult(path, sha256, size, (), *cached)
     report = report_on(path, expected)
     findings = report.findings
-    images = [image for item in report.objects for image in item.device_code.images]
+    images = [image for item in report.device_objects for image in item.device_code.images]
     device = {
         arch: sum(image.size for image in images if image.arch == arch)
         for arch in sorted_archs(image.arch for image in images)

@@ -239,4 +239,4 @@ class BuildxBackend:
                 return EngineError(
                     f"{task.name}: the engine is gone: {error.message}", hint=hint, details=error.details
                 )
-        return failure(outcome, self.lock_name, task.name)
+        return failure(outcome, self.lock_name, task.name, self.plan.reference)

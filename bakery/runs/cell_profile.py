@@ -144,16 +144,15 @@ def _commands(step: Step) -> Iterable[tuple[str, float, float, int, str]]:
                 yield match[1], start, seconds, int(match[4]), match[5]
 
 
-def find(state: Path, recipe: str, cell: str) -> tuple[CellProfile, Path, bool]:
+def find(state: Path, recipe: str, cell: str, reference: str = "") -> tuple[CellProfile, Path, bool]:
     """Return the newest profile of a cell that has times of commands, its run, and whether a newer bake compiled nothing.
 
     Without any such profile, the newest one. Raises UsageError if no kept run baked the cell.
     """
     profiles = [(run, profile) for run in kept_runs(state) if (profile := read(run, cell)) and profile.recipe == recipe]
     if not profiles:
-        raise UsageError(
-            f"no kept run has times of {cell}", hint=f"bake it: wheel-bakery wheel --rebuild --only {shlex.quote(cell)}"
-        )
+        command = shlex.join(["wheel-bakery", "wheel", "--rebuild", "--only", cell, "--recipe", reference or recipe])
+        raise UsageError(f"no kept run has times of {cell}", hint=f"bake it: {command}")
     run, profile = next((item for item in profiles if item[1].commands), profiles[0])
     return profile, run, bool(profile.commands) and run != profiles[0][0]
 

@@ -114,6 +114,7 @@ class Report(TypedDict):
     """What commands read again of the ``report.json`` of a run; it has more keys (`RunReport.to_json`)."""
 
     recipe: str
+    reference: NotRequired[str]
     about: NotRequired[dict[str, str]]
     seconds: float
     started: float

@@ -440,6 +440,7 @@ def _report(runner: Runner, seconds: float) -> RunReport:
         started=time.time() - seconds,
         failures=failures,
         about=about(run.root),
+        reference=chosen.plan.reference,
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         replaced=dict(finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),

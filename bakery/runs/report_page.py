@@ -138,7 +138,7 @@ def data(run: Path, report: Report) -> Document:
         **cast("Document", report),
         "run": run.name,
         "about": cast("Document", report.get("about", {})),
-        "failures": _failures(run, report["failures"], report["recipe"]),
+        "failures": _failures(run, report["failures"], report["recipe"], report.get("reference")),
         "results": [
             {
                 "name": row["name"],
@@ -191,7 +191,7 @@ def _counts(profiles: Sequence[CellProfile], report: Report) -> Document:
     }
 
 
-def _failures(run: Path, failures: Sequence[Failure], recipe: str) -> list[Json]:
+def _failures(run: Path, failures: Sequence[Failure], recipe: str, reference: str | None) -> list[Json]:
     """Return the failures, cells that failed alike together, with the end of the first one's log, and what to type next."""
     groups: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -204,20 +204,17 @@ def _failures(run: Path, failures: Sequence[Failure], recipe: str) -> list[Json]
             "cells": [item["cell"] for item in group],
             "lines": _end(run / "logs" / log, first["stage"], recipe) if log else [],
             "link": f"logs/{quote(log)}" if log else "",
-            "commands": _commands(first),
+            "commands": _commands(first, reference or recipe),
         }
         rows.append({**cast("Document", group[0]), **shown})
     return rows
 
 
-def _commands(failure: Failure) -> list[Json]:
-    cell = failure["cell"]
-    shell = f"wheel-bakery shell {shlex.quote(cell)} --at {shlex.quote(failure['stage'])}"
-    return [
-        f"wheel-bakery logs {shlex.quote(cell)}",
-        *([shell] if failure["stage"] else []),
-        "wheel-bakery full --failed",
-    ]
+def _commands(failure: Failure, recipe: str) -> list[Json]:
+    words = [["logs", failure["cell"]], ["full", "--failed"]]
+    if failure["stage"]:
+        words.insert(1, ["shell", failure["cell"], "--at", failure["stage"]])
+    return [shlex.join(["wheel-bakery", *some, "--recipe", recipe]) for some in words]
 
 
 def _end(log: Path, stage: str, recipe: str) -> list[Json]:

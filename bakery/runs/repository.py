@@ -20,6 +20,7 @@ from bakery.core.files import write
 from bakery.core.inside import Inside
 from bakery.plan.dockerfile import Run
 from bakery.plan.model import Plan
+from bakery.resolve.asking import again
 from bakery.runs.kept_logs import lines
 from bakery.toolchains.program_mounts import GIT_CONTEXTS, REPOSITORY
 from bakery.toolchains.programs import repository
@@ -69,13 +70,29 @@ git does not tell the files or the history of the checkout.
 _ANSWER = re.compile(r"bakery: git was (not )?asked")
 """A line of ``with_repository.py``."""
 
+_STEP = re.compile(r"# \[(?:.* )?(\S+) \d+/\d+\] RUN ")
+
 
 def was_asked(log: Path) -> bool | None:
-    """Return whether the build asked git, by the log of its target; None if no step of it ran."""
-    answers: list[str] = []
+    """Return whether the build asked git, by the log of its target; None if a step that may ask did not run."""
+    steps: set[str] = set()
+    cached: set[str] = set()
+    answers: dict[str, bool] = {}
+    step = ""
     with contextlib.suppress(OutputError):
-        answers = [match[1] or "" for line in lines(log) if (match := _ANSWER.search(line))]
-    return any(not answer for answer in answers) if answers else None
+        for line in lines(log):
+            if title := _STEP.match(line):
+                step = title[1]
+                steps.add(step)
+            elif line.strip() == "# CACHED":
+                cached.add(step)
+            elif answer := _ANSWER.search(line):
+                answers[step] = not answer[1]
+    if True in answers.values():
+        return True
+    # A step that may ask has another one that runs the same with the repository.
+    unknown = any(again(name) in steps for name in cached - answers.keys())
+    return None if unknown or not answers else False
 
 
 def source_folder(plan: Plan) -> str | None:
@@ -97,10 +114,10 @@ def description(source: Path, environment: Mapping[str, str]) -> Mapping[str, st
     changed = git.differing(top, head, for_version=True) if head else None
     if changed:
         listed = git_command.git(top, "ls-files", "-t", "-z")
-        here = {name for name in changed if os.path.lexists(top / name)}
-        sparse = {entry[2:] for entry in (listed or "").split("\0") if entry.startswith("S ")}
-        # A sparse checkout does not have all files. If git does not tell which, the contents tell what differs.
-        changed = None if listed is None else changed - (sparse - here)
+        absent = {name for name in changed if not os.path.lexists(top / name)}
+        # Without those that a sparse checkout does not have. If git does not tell, the contents do.
+        sparse = {entry[2:] for entry in (listed or "").split("\0") if entry[:2] == "S "}
+        changed = None if listed is None else changed - (absent & sparse)
     described = repository.describe(lambda *words: git_command.git(top, *words), changed, prefix)
     folders = [*reversed((source.resolve().relative_to(top)).parents)] if prefix else []
     parents = [

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bakery import __version__
+from bakery.core.addresses import hidden
 from bakery.core.errors import BakeryError, OutputError
 from bakery.core.git_command import git
 from bakery.core.inside import Inside
@@ -93,7 +94,7 @@ class RunReport:
     ``printed``: secrets that steps printed; they are hidden here, but not in the engine's own records. ``warnings``: those
     about several wheels together. ``started``: when the first cell could start, in seconds since
     1970. ``replaced``: wheel that had another content in the output folder → what changed since; empty if unknown.
-    ``about``: what ran, where and when, for people (`about`).
+    ``about``: what ran, where and when, for people (`about`). ``reference``: what ``--recipe`` takes (`Plan.reference`).
     """
 
     recipe: str
@@ -108,6 +109,7 @@ class RunReport:
     started: float = 0.0
     replaced: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
+    reference: str = ""
 
     @property
     def cells(self) -> dict[str, bool]:
@@ -152,6 +154,7 @@ class RunReport:
         return {
             "version": VERSION,
             "recipe": self.recipe,
+            "reference": self.reference or self.recipe,
             "about": dict(self.about),
             "succeeded": self.succeeded,
             "stopped": self.stopped,
@@ -180,7 +183,7 @@ def about(root: Path) -> dict[str, str]:
     commit = (git(root, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     found = {
-        "command": shlex.join(["wheel-bakery", *sys.argv[1:]]) if program in _PROGRAMS else "",
+        "command": shlex.join(["wheel-bakery", *map(hidden, sys.argv[1:])]) if program in _PROGRAMS else "",
         "commit": commit,
         "bakery": __version__,
         "machine": system + (f", {size // 10**9} GB of memory" if (size := memory()) else ""),

@@ -16,7 +16,7 @@ from bakery.core.release_tags import is_release, tag_prefix, tag_version
 from bakery.plan.model import Plan
 from bakery.runs.run_report import TargetReport
 from wheel_audit.systems import glibc_of
-from wheel_audit.tags import PlatformTag, Release, parse_platform, release_text
+from wheel_audit.tags import Release, oldest_tags, parse_platform, release_text
 from wheel_audit.text import listed, printable
 from wheel_audit.wheel_names import parse_wheel_name, split_label
 
@@ -35,16 +35,11 @@ def tag_differences(wheels: Sequence[tuple[str, Path]]) -> tuple[str, ...]:
     """
     families: dict[tuple[str, str], dict[Release, list[tuple[str, Path]]]] = {}
     for cell, path in wheels:
-        if tag := _floor(path):
-            floors = families.setdefault((tag.system, tag.arch), {})
-            floors.setdefault(tag.libc or (), []).append((cell, path))
+        for tag in oldest_tags(parse_platform(tag.platform) for tag in parse_wheel_filename(path.name)[3]):
+            if tag.libc:
+                floors = families.setdefault((tag.system, tag.arch), {})
+                floors.setdefault(tag.libc, []).append((cell, path))
     return tuple(text for family, floors in families.items() for text in _differences(family, floors))
-
-
-def _floor(path: Path) -> PlatformTag | None:
-    """Return the oldest tag of a wheel; None for one without a C library."""
-    tags = (parse_platform(tag.platform) for tag in parse_wheel_filename(path.name)[3])
-    return min((tag for tag in tags if tag.libc), key=lambda tag: tag.libc or (), default=None)
 
 
 def _differences(family: tuple[str, str], floors: dict[Release, list[tuple[str, Path]]]) -> Iterator[str]:

@@ -155,7 +155,7 @@ overrides = st.one_of(
         "{}.{}{}{}".format,
         st.sampled_from(["*", "wheel", "full", "test-*", "dev-cp3*"]),
         st.sampled_from(
-            ["args.EXTRA", "args.lower_1", "labels.a.b", "labels.c", "contexts.c", "extra-hosts.h", "tags"]
+            ["args.BUILDKIT_EXTRA", "args.BUILDKIT_lower_1", "labels.a.b", "labels.c", "contexts.c", "extra-hosts.h", "tags"]
         ),
         st.just("="),
         lines,

@@ -105,6 +105,16 @@ def test_what_is_finished_is_not_built_again(project: Path, plan: Plan, builder:
     assert len(builder.built) == 5
 
 
+def test_another_base_or_promise_is_another_wheel(project: Path, builder: Builder) -> None:
+    # The second one is of the cells of an override; the others keep their wheels.
+    own = '[[matrix.overrides]]\nwhere = {{ python = "3.13" }}\nwheel = {{ max-size = "{} MB" }}\n'
+    for base, size, built in (("28", 10, 2), ("34", 10, 4), ("34", 20, 5), ("34", 20, 5)):
+        (project / "bakery.toml").write_text(f'{RECIPE}{own.format(size)}[builder]\nbase = "manylinux_2_{base}"\n')
+        (item,) = load(None, project)
+        run(project, resolve(item), selection=CellSelection.UNFINISHED)
+        assert len(builder.built) == built
+
+
 def test_a_failed_cell_stops_no_other(project: Path, plan: Plan, builder: Builder) -> None:
     builder.fails = {"cp311-manylinux_x86_64"}
     report = run(project, plan)

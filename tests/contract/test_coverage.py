@@ -34,7 +34,10 @@ def test_a_published_index_is_compared(server: type[Plain], tmp_path: Path) -> N
         'name = "demo"\n[variables]\nTORCH_VERSION = "2.11.0"\n[matrix]\npython = ["3.11", "3.13"]\n'
         '[builder]\nframework = "torch"\n'
     )
-    extend(tmp_path / "site", [NewWheel(path, NOW) for path in wheels], NOW)
+    # Yanked releases are the newest for nobody.
+    bad = [wheel(tmp_path / "dist", "9.0", project=project) for project in ("demo", "torch")]
+    new = [*(NewWheel(path, NOW) for path in wheels), *(NewWheel(path, NOW, yanked="broken") for path in bad)]
+    extend(tmp_path / "site", new, NOW)
     with served(tmp_path / "site", server) as (url, _):
         done = run(tmp_path, f"{url}/simple/", "--json", "--ignore", "python=*")
         (found,) = json.loads(done.stdout)

@@ -21,8 +21,9 @@ from sample import sampled
 
 from bakery.core.errors import UnavailableError
 from bakery.engine import package_index
-from bakery.engine.package_index import REMEMBER_S, Index
+from bakery.engine.package_index import REMEMBER_S, Index, Link
 from bakery.plan.cells import Need
+from bakery.release.adopt import release_on
 
 Golden = Callable[[Path, str], None]
 DATA = Path(__file__).parents[1] / "data" / "index"
@@ -134,6 +135,33 @@ def test_hostile_pages(page: str, names: list[str]) -> None:
     began = time.process_time()
     assert [link.name for link in package_index.links_on("text/html", page.encode())] == names
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("in_json", "in_html", "yanked"),
+    [
+        ("true", "data-yanked", True),
+        ('"a > b"', 'data-yanked="a > b"', True),
+        ('""', "DATA-YANKED=''", True),
+        ("false", "", False),
+        ("null", "data-yanked-by='x'", False),
+    ],
+)
+def test_what_is_yanked(in_json: str, in_html: str, yanked: bool) -> None:
+    page = f'{{"files": [{{"filename": "demo-1.0.tar.gz", "yanked": {in_json}}}, {{"filename": "demo-2.0.tar.gz"}}]}}'
+    html = f'<a href="demo-1.0.tar.gz" {in_html}>demo</a><a href="demo-2.0.tar.gz">demo</a>'
+    for kind, text in ((JSON, page), ("text/html", html)):
+        assert [link.yanked for link in package_index.links_on(kind, text.encode())] == [yanked, False]
+
+
+def test_a_yanked_release_is_the_newest_for_nobody() -> None:
+    links = [
+        Link(f"demo-{version}-py3-none-any.whl", "", "", yanked)
+        for version, yanked in (("1.0", False), ("1.1", False), ("1.1+cu128", True), ("2.0", True))
+    ]
+    assert [(release_on(links, "demo", wanted).version, len(release_on(links, "demo", wanted).wheels)) for wanted in ("", "1.1", "2.0")] == [
+        ("1.1", 1), ("1.1", 2), ("2.0", 1)
+    ]  # fmt: skip
 
 
 def test_a_page_lists_a_limited_number_of_files() -> None:

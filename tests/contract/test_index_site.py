@@ -218,11 +218,13 @@ def test_a_name_never_gets_other_bytes(site: Path, tmp_path: Path) -> None:
     other = wheel(tmp_path / "other", "1.0+cu126", body="VERSION = 'changed'\n")
     broken = wheel(tmp_path / "other", "4.0")
     broken.write_bytes(broken.read_bytes()[:200])
+    layered = wheel(tmp_path / "other", "4.1")
+    layered.write_bytes(layered.read_bytes() + b"x")
     liar = wheel(tmp_path / "other", "5.0").rename(tmp_path / "other" / "demo_kernels-6.0-py3-none-any.whl")
     with pytest.raises(OutputError) as caught:
-        extend(site, [NewWheel(path, NOW) for path in (other, broken, liar)], NOW)
+        extend(site, [NewWheel(path, NOW) for path in (other, broken, layered, liar)], NOW)
     assert [line.partition(":")[0].rpartition("/")[2] for line in caught.value.details] == [
-        other.name, broken.name, liar.name
+        other.name, broken.name, layered.name, liar.name
     ]  # fmt: skip
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
@@ -233,6 +235,36 @@ def test_what_is_removed_by_hand_leaves_the_pages(site: Path) -> None:
     made = extend(site, [], NOW)
     assert made.dropped == (path.name,)
     assert "2.0" not in (site / "simple/demo-kernels/index.html").read_text()
+    # The last wheel of a project, too.
+    (path,) = (site / "simple/needed-part").glob("*.whl")
+    path.unlink()
+    made = extend(site, [], NOW)
+    assert (made.dropped, made.projects) == ((path.name,), ("demo-kernels",))
+    assert not [page for page in site.rglob("index*") if path.name in page.read_text()]
+    assert extend(site, [], NOW).dropped == ()
+
+
+@pytest.mark.parametrize("yanked", ["it is broken", True])
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_yank_on_either_side_stays(site: Path, yanked: str | bool, is_here: bool) -> None:
+    (path,) = (site / "simple/needed-part").glob("*.whl")
+    for one, other in ((is_here, not is_here), (False, False)):
+        page = site / "simple/needed-part" / JSON
+        text = json.loads(page.read_text())
+        text["files"][0]["yanked"] = yanked if one else text["files"][0]["yanked"]
+        page.write_text(json.dumps(text))
+        extend(site, [NewWheel(path, NOW, yanked if other else False)], NOW)
+        assert json.loads(page.read_text())["files"][0]["yanked"] == yanked
+        assert "data-yanked" in (site / "simple/needed-part/index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("label", "release"), [("cu128", "12.8"), ("cu12", "12"), ("cu1210", "12.10"), ("cu92", "9.2"), ("", "")]
+)
+def test_the_page_for_people_names_cuda(tmp_path: Path, label: str, release: str) -> None:
+    path = wheel(tmp_path / "dist", f"1.0+{label}torch2.9" if label else "1.0")
+    extend(tmp_path / "site", [NewWheel(path, NOW)], NOW)
+    assert f'"CUDA":"{release}"' in (tmp_path / "site/index.html").read_text().replace('": "', '":"')
 
 
 def test_an_index_that_is_served_is_taken_over(site: Path, tmp_path: Path) -> None:

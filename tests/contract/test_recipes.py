@@ -37,8 +37,8 @@ SETS = (
     "*.tags=team/app:1", "dev.tags+=team/app:2", "wheel.cache-from=team/cache:a",
     "wheel.cache-from+=type=local,src=a", "test-*.cache-to=type=registry,ref=team/cache,mode=min",
     "*.labels.org.example.note=${A} %{if} $$ \"q\" 'r'", "full.contexts.base=docker-image://debian",
-    "*.extra-hosts.db=10.0.0.1", "dev.no-cache=true", "*.pull=false", "test.shm-size=64m", "wheel.args.EXTRA=$x ${y}",
-    "*-cp311*.args.PIP_OPTION=a=b.c",
+    "*.extra-hosts.db=10.0.0.1", "dev.no-cache=true", "*.pull=false", "test.shm-size=64m", "wheel.args.BUILDKIT_X=$x ${y}",
+    "*-cp311*.args.BUILDKIT_Y=a=b.c",
 )  # fmt: skip
 VARIABLES = {
     "none": {},

@@ -428,8 +428,13 @@ def test_all_unpack_alike() -> None:
 def test_a_zip(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "demo-1.0.zip", "w") as archive:
         archive.writestr("demo-1.0/setup.py", "x")
+        program = zipfile.ZipInfo("demo-1.0/configure")
+        program.external_attr = 0o100755 << 16
+        archive.writestr(program, "y")
     unpack.unpack(str(tmp_path / "demo-1.0.zip"), str(tmp_path / "out"))
     assert (tmp_path / "out/demo-1.0/setup.py").read_text() == "x"
+    modes = {path.name: path.stat().st_mode & 0o111 for path in (tmp_path / "out/demo-1.0").iterdir()}
+    assert modes == {"setup.py": 0, "configure": 0o111}
 
 
 def test_a_bad_zip(tmp_path: Path) -> None:
@@ -914,6 +919,18 @@ def test_requirements_replace_those_of_the_same_distribution(tmp_path: Path, end
     assert written == (head + kept + added).replace("\n", end) + body
 
 
+def test_a_description_may_have_other_line_ends_than_the_fields(tmp_path: Path) -> None:
+    write_tree(tmp_path, "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n\n# Demo\r\n\r\ntext\r\n")
+    finish.require(str(tmp_path), ["torch==2.11.*"])
+    written = (tmp_path / "demo-1.0.dist-info/METADATA").read_bytes().decode()
+    fields = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: torch==2.11.*\n"
+    assert written == f"{fields}\n# Demo\r\n\r\ntext\r\n"
+    mixed = "Metadata-Version: 2.1\r\nName: demo\nVersion: 1.0\n\n# Demo\n"
+    (tmp_path / "demo-1.0.dist-info/METADATA").write_bytes(mixed.encode())
+    with pytest.raises(SystemExit, match="ends its lines in two ways"):
+        finish.require(str(tmp_path), ["torch==2.11.*"])
+
+
 @pytest.mark.parametrize(
     ("own", "wanted"),
     [
@@ -928,11 +945,12 @@ def test_requirements_replace_those_of_the_same_distribution(tmp_path: Path, end
         ("Requires-Dist: cudart\n", 'Provides-Extra: cuda12\nRequires-Dist: cudart>=12; extra == "cuda12"\n'),
     ],
 )
-def test_requirements_of_an_extra_are_added(tmp_path: Path, own: str, wanted: str) -> None:
-    head = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{own}"
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_requirements_of_an_extra_are_added(tmp_path: Path, own: str, wanted: str, quote: str) -> None:
+    head = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{own}".replace('"', quote)
     write_tree(tmp_path, head)
-    finish.require(str(tmp_path), ['cudart>=12; extra == "cuda12"'])
-    assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == head + wanted
+    finish.require(str(tmp_path), [f"cudart>=12; extra == {quote}cuda12{quote}"])
+    assert (tmp_path / "demo-1.0.dist-info/METADATA").read_text() == head + wanted.replace('"', quote)
 
 
 def test_the_parts_of_a_naming() -> None:

@@ -251,3 +251,38 @@ def test_what_cibuildwheel_is_told_touches_the_cells_that_it_builds(project: Pat
 
     assert set(left("linux")) == {"cp311", "cp313"}
     assert left("macos") == {}
+
+
+OVERRIDES = """\
+name = "demo"
+platforms = ["linux/amd64", "macos/arm64"]
+matrix.python = ["3.11", "3.12"]
+builder.base = "manylinux_2_28"
+[[matrix.overrides]]
+where = { python = "3.12", platform = "linux/*" }
+wheel = { abi3 = "3.12", max-size = "300 MB" }
+[[matrix.overrides]]
+where = { platform = "macos/*" }
+builder = { environment = { X = "1" } }
+test = { imports = ["pkg"] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "linux", "macos"),
+    [
+        ("300 MB", "200 MB", {"cp312"}, set()),
+        ('X = "1"', 'X = "2"', set(), {"cp311", "cp312"}),
+        ('["pkg"]', '["pkg.core"]', set(), {"cp311", "cp312"}),
+        ("builder.base", 'wheel.max-size = "90 MB"\nbuilder.base', {"cp311"}, {"cp311", "cp312"}),
+    ],
+)
+def test_settings_of_an_override_touch_its_cells(
+    project: Path, old: str, new: str, linux: set[str], macos: set[str]
+) -> None:
+    (project / "bakery.toml").write_text(OVERRIDES)
+    git(project, "commit", "-am", "overrides")
+    (project / "bakery.toml").write_text(OVERRIDES.replace(old, new))
+    for system, expected in {"linux": linux, "macos": macos}.items():
+        selected, _ = narrow(plans(None, None, bake=False), None, None, (), None, "HEAD", system)
+        assert {cell.id.split("-")[0] for _, plan in selected for cell in plan.cells} == expected

@@ -25,6 +25,7 @@ from wheels import EXTENSION, write_wheel
 
 from bakery.cli.app import app
 from bakery.core.errors import AuditError, OutputError
+from bakery.release.index.pages import JSON
 from bakery.release.index.store import NewWheel, extend
 from bakery.release.variants import make_variants
 from bakery.release.verify import verify
@@ -150,6 +151,8 @@ def test_variantlib_writes_the_same(wheels: tuple[Path, ...], variants: tuple[Pa
     extend(site, [NewWheel(path, NOW) for path in variants], NOW)
     name = "demo-1.0-variants.json"
     assert json.loads((site / "simple/demo" / name).read_bytes()) == json.loads((tmp_path / name).read_bytes())
+    listed = {item["filename"]: item["size"] for item in json.loads((site / "simple/demo" / JSON).read_text())["files"]}
+    assert listed[name] == (site / "simple/demo" / name).stat().st_size
 
 
 @pytest.fixture(scope="module")

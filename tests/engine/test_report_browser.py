@@ -77,7 +77,7 @@ def test_commands_are_copied_and_steps_come_by_time(page: Page, run: Path) -> No
     page.open(report_page.write(run))
     page.run("navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }")
     page.run("document.querySelector('#failures .command code + .copy').click()")
-    assert page.run("window.copied") == "wheel-bakery logs cp312"
+    assert page.run("window.copied") == "wheel-bakery logs cp312 --recipe demo"
     assert page.run("document.querySelector('#failures a').getAttribute('href')") == "logs/wheel-0.log"
     page.run("document.querySelectorAll('button.lane')[0].click()")
     times = page.run(

@@ -67,7 +67,8 @@ def test_what_a_step_prints_is_text(project: Path, tmp_path: Path, progress: str
     assert [line for line in commands(out + err) if not line.startswith(own)] == []
     assert is_text(out + err), ascii([line for line in (out + err).splitlines() if not is_text(line)])[:500]
     if progress == "rawjson":
-        assert all(json.loads(line) for line in out.splitlines())
+        # buildx may say nothing in a line: {}.
+        assert all(isinstance(json.loads(line), dict) for line in out.splitlines())
     code, out, err = run(project, "logs", **ci)
     assert code == 0
     assert "add-mask" in out

@@ -212,7 +212,7 @@ def _index_seeds() -> list[bytes]:
         for version, yanked in (("1.0", False), ("1.1+cu128", "broken"), ("2.0rc1", True))
     ]
     texts = (
-        pages.project_json("demo", files, {"demo-1.0-variants.json": "0" * 64}),
+        pages.project_json("demo", files, {"demo-1.0-variants.json": "{}"}),
         pages.root_json(["demo", "other"]),
         pages.project_html("demo", files, {}),
     )

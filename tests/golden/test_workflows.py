@@ -238,6 +238,21 @@ def test_what_projects_call_installs_this_version() -> None:
         assert set(re.findall(r"\binputs\.([a-z]+)", file.read_text())) == set(given)
 
 
+@pytest.mark.parametrize("path", [*GOLDEN, CALLED], ids=lambda path: path.stem)
+def test_files_of_one_name_come_from_one_artifact(path: Path) -> None:
+    """After "Re-run all jobs", an artifact whose name has the attempt is there twice."""
+    every = [step.get("with", {}) for job in of(path)["jobs"].values() for step in job["steps"]]
+    merged = [step["pattern"] for step in every if "pattern" in step]
+    of_attempts = [step["name"] for step in every if "github.run_attempt" in step.get("name", "")]
+    assert [name for name in of_attempts for pattern in merged if name.startswith(pattern.rstrip("*"))] == []
+
+
+def test_what_projects_call_writes_meta_packages_before_it_verifies() -> None:
+    runs = [step.get("run", "") for step in of(CALLED)["jobs"]["wheels"]["steps"]]
+    (meta,) = (index for index, text in enumerate(runs) if text.startswith("wheel-bakery meta --if-any "))
+    assert runs[meta + 1].startswith("wheel-bakery verify ")
+
+
 def test_callers_of_the_documentation_pass_zizmor(tmp_path: Path) -> None:
     callers = [block for block in blocks("ci.md", "yaml") if "OWNER/wheel-bakery" in block]
     (tmp_path / ".github/workflows").mkdir(parents=True)

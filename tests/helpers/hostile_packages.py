@@ -105,14 +105,18 @@ class Index(SimpleHTTPRequestHandler):
         super().do_GET()
 
     def list_directory(self, path: object) -> io.BytesIO:
-        """Answer with links that have the hashes of the files."""
-        files = sorted(Path(str(path)).iterdir())
-        links = (
-            f'<a href="{item.name}#sha256={hashlib.sha256(item.read_bytes()).hexdigest()}">{item.name}</a>'
-            if item.is_file()
-            else f'<a href="{item.name}/">{item.name}</a>'
-            for item in files
-        )
+        """Answer with links that have the hashes of the files; hidden files have more of a link, or its algorithm."""
+        folder = Path(str(path))
+
+        def link(item: Path) -> str:
+            if item.is_dir():
+                return f'<a href="{item.name}/">{item.name}</a>'
+            kind = "md5" if (folder / ".md5").exists() else "sha256"
+            more = folder / f".{item.name}"
+            digest = hashlib.new(kind, item.read_bytes()).hexdigest()
+            return f'<a href="{item.name}#{kind}={digest}" {more.read_text() if more.exists() else ""}>{item.name}</a>'
+
+        links = (link(item) for item in sorted(folder.iterdir()) if not item.name.startswith("."))
         body = f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>".encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")

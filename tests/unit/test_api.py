@@ -1,13 +1,17 @@
 """The library: a recipe in Python means what the same recipe in TOML means."""
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elfs import shared_object
 from pages import ROOT, blocks
+from typer.testing import CliRunner
 from wheels import write_wheel
 
 import bakery
+from bakery.cli.app import app
 from bakery.core.errors import PlanError, RecipeError, UsageError
 from bakery.emit.files import generate
 from bakery.recipe.load import load
@@ -86,14 +90,70 @@ def test_files_are_written_once(tmp_path: Path) -> None:
     assert (tmp_path / "bake/demo.hcl").read_text() == plan.files()["bake/demo.hcl"]
 
 
+def test_files_are_those_that_generate_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of a repository, whose workflow is at the top, and which git describes from there."""
+    here = tmp_path / "sub" / "project"
+    here.mkdir(parents=True)
+    (here / "bakery.toml").write_text(TOML + "[ci]\n")
+    for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    monkeypatch.chdir(here)
+    assert CliRunner().invoke(app, ["generate"]).exit_code == 0
+    plan = bakery.open(".", environ={}).recipe().plan(dated=False)
+    texts = plan.files()
+    (workflow,) = (path for path in texts if ".github" in path)
+    assert workflow == "../../.github/workflows/bakery-demo.sub.project.yml"
+    assert texts == {path: (here / path).read_text() for path in texts}
+    assert plan.write() == []
+    for path in (workflow, "bake/demo.hcl"):
+        (here / path).unlink()
+    assert plan.write() == ["bake/demo.hcl", workflow]
+    assert (here / workflow).is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "hint"),
+    [
+        ({"group": ("wheel",)}, "unknown option group; did you mean groups?", "options: groups, only"),
+        ({"max_parallel": 2}, "did you mean parallel?", "cell_timeout_s"),
+        ({"timeout": 2}, "unknown option timeout", "cell_timeout_s"),
+        ({"upgrade": ["a"]}, "unknown option upgrade", ""),
+        ({"groups": "full"}, "groups is a text: 'full'", "write groups=['full']"),
+        ({"output": "dist"}, "output is a text: 'dist'", "write output=Path('dist')"),
+    ],
+)
+def test_options_are_those_of_the_library(options: dict[str, Any], said: str, hint: str, tmp_path: Path) -> None:
+    plan = bakery.open(tmp_path, environ={"PATH": ""}).recipe(RECIPE).plan()
+    with pytest.raises(UsageError) as caught:
+        plan.bake(**options)
+    assert said in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_a_text_is_no_list_of_what_to_upgrade(tmp_path: Path) -> None:
+    plan = bakery.open(tmp_path, environ={"PATH": ""}).recipe(RECIPE).plan()
+    with pytest.raises(UsageError, match="upgrade is a text"):
+        plan.lock(upgrade="torch")
+
+
 def test_a_changed_recipe_is_planned_as_changed(tmp_path: Path) -> None:
     (tmp_path / "bakery.toml").write_text(TOML)
     recipe = bakery.open(tmp_path, environ={}).recipe()
     changed = recipe.changed(matrix=bakery.Matrix(python=("3.13",)))
     assert [cell.id for cell in changed.plan().cells] == ["cp313"]
     assert len(recipe.plan().cells) == 2
+    assert recipe.changed().recipe.model_fields_set == recipe.recipe.model_fields_set
+    assert recipe.changed(test={"imports": ["a"]}).recipe.test == bakery.Test(imports=("a",))
     with pytest.raises(bakery.RecipeError):
         recipe.changed(test=bakery.Test(command="echo ${NOWHERE}"))
+    for fields, said in (
+        ({"tst": bakery.Test()}, "tst: unknown key; did you mean 'test'?"),
+        ({"matrix": "x"}, "matrix: expected a table, found text 'x'"),
+        ({"platforms": "linux/amd64"}, "platforms: expected a list of texts"),
+    ):
+        with pytest.raises(RecipeError, match=r"1 problem in Recipe\(name='demo'\)") as caught:
+            recipe.changed(**fields)
+        assert said in caught.value.details[0]
 
 
 def test_the_environment_counts_unless_another_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,8 @@ class Matrix(Model):
     exclude: tuple[dict[AxisName, Line], ...] = Field(default=(), examples=[[{"python": "3.9", "cuda": "13.*"}]])
     """Combinations to leave out. Values are globs; all globs of an entry must match."""
     include: tuple[dict[AxisName, Line], ...] = ()
-    """Combinations to add. If an entry omits an axis, the first value of the axis is used."""
+    """Combinations to add. If an entry omits an axis, the first value of the axis is used. A value that ``--set`` or the
+    environment gives an axis replaces that of an entry, too."""
     overrides: tuple[Override, ...] = ()
     """Settings for some cells: variables, and keys of ``builder``, ``native``, ``wheel`` and ``test``."""
 

@@ -20,6 +20,8 @@ GitUrl = Annotated[
         "a git URL, such as 'https://host/owner/project.git'",
         "write it as git clone takes it",
     ),
+    # Bakery adds .git to some.
+    AfterValidator(lambda value: value.rstrip("/")),
 ]
 GitRef = Annotated[
     str, Matching("[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag or a commit", "write it as git log shows it")
@@ -97,9 +99,10 @@ class Source(Model):
             # As pip writes it: git+URL@REF#subdirectory=FOLDER.
             value, _, folder = value.removeprefix("git+").partition("#subdirectory=")
             more = {"subdirectory": folder} if folder else {}
-            url, at, ref = value.rpartition("@")
-            has_ref = at and "/" not in ref.rpartition("://")[0]
-            return {"git": url, "ref": ref, **more} if has_ref else {"git": value, **more}
+            # An @ before the path is that of a user: ssh://git@host/…, git@host:….
+            path = value.find("/", value.find("://") + 3) if "://" in value else value.find(":")
+            url, _, ref = value.rpartition("@")
+            return {"git": url, "ref": ref, **more} if 0 <= path < len(url) else {"git": value, **more}
         return {"path": value}
 
     @field_validator("path")

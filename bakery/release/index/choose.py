@@ -39,7 +39,7 @@ def _row(file: File) -> Json:
         "project": file.project,
         "version": file.version,
         "folder": release or "simple",
-        "CUDA": f"{release[2:-1]}.{release[-1]}" if release else "",
+        "CUDA": cuda.dotted(release),
         "torch": torch,
         "Python": _python(python, abi),
         "platform": platform,

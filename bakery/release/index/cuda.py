@@ -18,6 +18,13 @@ def label(file: File) -> tuple[str, str]:
     return (found["release"], found["torch"] or "") if found else ("", "")
 
 
+def dotted(release: str) -> str:
+    """Return the CUDA release of a folder: ``cu128`` is 12.8, ``cu12`` is 12, ``cu92`` is 9.2, which is older than 10."""
+    digits = release.removeprefix("cu")
+    major = digits[: 1 if digits > "4" else 2]
+    return ".".join(filter(None, (major, digits[len(major) :])))
+
+
 def releases(files: Iterable[File]) -> set[str]:
     """Return the folders of all CUDA releases."""
     return {release for file in files if (release := label(file)[0])}

@@ -19,7 +19,7 @@ from wheel_audit.metadata import check_work, same_version
 from wheel_audit.plain_files import open_plain, sha256_of
 from wheel_audit.variant import Variant
 from wheel_audit.wheel_names import parse_wheel_name, split_label
-from wheel_audit.zips import ZIP_ERRORS, error_text, open_zip
+from wheel_audit.zips import ZIP_ERRORS, error_text, layout_defect, open_zip
 
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA\Z")
 _VARIANT = re.compile(r"[^/]+\.dist-info/variant\.json\Z")
@@ -105,6 +105,8 @@ def read_variant(path: Path) -> Variant:
 def _metadata(stream: IO[bytes], size: int) -> bytes:
     try:
         with open_zip(stream) as archive:
+            if defect := layout_defect(stream, archive):
+                raise NotAWheel(f"pip and uv may read different files of it: {defect}")
             infos = archive.infolist()
             members = [info for info in infos if _METADATA.match(info.filename)]
             if len(members) != 1:

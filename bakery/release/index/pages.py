@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 from collections import Counter
@@ -28,12 +29,13 @@ LARGEST = 16 << 20
 
 
 def project_html(project: str, files: Sequence[File], variants: Mapping[str, str], place: str = "") -> str:
-    """Return the HTML page of a project; ``variants`` has the files that describe wheel variants, and their sha256.
+    """Return the HTML page of a project; ``variants`` has the files that describe wheel variants, and their text.
 
     ``place`` is where the files are, seen from the page: empty for beside it.
     """
     links = [
-        f'<a href="{place}{quote(name)}#sha256={digest}">{html.escape(name)}</a>' for name, digest in variants.items()
+        f'<a href="{place}{quote(name)}#sha256={_sha256(text)}">{html.escape(name)}</a>'
+        for name, text in variants.items()
     ]
     return _page(f"Links for {project}", [*(_anchor(file, place) for file in files), *links])
 
@@ -46,11 +48,16 @@ def root_html(projects: Iterable[str]) -> str:
 def project_json(project: str, files: Sequence[File], variants: Mapping[str, str], place: str = "") -> str:
     """Return the JSON page of a project, as `project_html`; the next run reads it."""
     others = [
-        {"filename": name, "url": place + quote(name), "hashes": {"sha256": digest}}
-        for name, digest in variants.items()
+        # PEP 700: each file has a size.
+        {"filename": name, "url": place + quote(name), "hashes": {"sha256": _sha256(text)}, "size": len(text.encode())}
+        for name, text in variants.items()
     ]
     versions = sorted({file.version for file in files}, key=Version)
     return _json({"name": project, "versions": versions, "files": [*(_entry(file, place) for file in files), *others]})
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def root_json(projects: Iterable[str]) -> str:

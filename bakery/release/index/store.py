@@ -88,6 +88,8 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str, url:
             located[file.name] = file, wheel.path
         elif other.sha256 != file.sha256:
             problems.append(f"{file.name}: another file of this name has sha256 {other.sha256}, this one {file.sha256}")
+        elif other.yanked is False:
+            files[file.name] = replace(other, yanked=wheel.yanked)
     described = describe(located, problems)
     if problems:
         raise OutputError(
@@ -108,17 +110,12 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str, url:
         publish(paths, simple / project, root=site)
     write(simple, texts)
     names = sorted(projects)
-    digests: dict[str, dict[str, str]] = {}
-    for project in names:
-        variants = described.get(project, {})
+    for project, variants in described.items():
         write(simple / project, variants)
-        digests[project] = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in variants.items()}
-    _write_pages(simple, projects, digests)
+    _write_pages(simple, projects, described)
     for release in {*(path.name for path in site.glob("cu[0-9]*") if path.is_dir()), *cuda.releases(files.values())}:
         served = {name: cuda.served(projects[name], release) for name in names}
-        # A project of an earlier run may have no wheel for it any more.
-        there: dict[str, list[File]] = {path.name: [] for path in (site / release).glob("*") if path.is_dir()}
-        _write_pages(site / release, there | {name: some for name, some in served.items() if some}, {})
+        _write_pages(site / release, {name: some for name, some in served.items() if some}, {})
     write(site, {pages.HTML: choose.html(projects)})
     return IndexChanges(tuple(sorted(set(files) - before)), len(before), tuple(dropped), tuple(names))
 
@@ -126,8 +123,10 @@ def _extend(site: Path, simple: Path, wheels: Sequence[NewWheel], now: str, url:
 def _write_pages(
     folder: Path, projects: Mapping[str, Sequence[File]], variants: Mapping[str, Mapping[str, str]]
 ) -> None:
-    """Write the pages of an index whose files are in ``simple``."""
-    for project, files in projects.items():
+    """Write the pages of an index whose files are in ``simple``; ``variants`` has project → name → text."""
+    # A project of an earlier run may have no wheel any more.
+    there: dict[str, Sequence[File]] = {path.parent.name: () for path in folder.glob(f"*/{pages.JSON}")}
+    for project, files in (there | {**projects}).items():
         place = "" if folder.name == SIMPLE else f"../../{SIMPLE}/{project}/"
         described = variants.get(project, {})
         write(folder / project, {pages.JSON: pages.project_json(project, files, described, place)})

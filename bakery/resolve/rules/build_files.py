@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -32,6 +33,14 @@ _MESON_LINE = re.compile(r"(?m)^[ \t]*(if|foreach|endif|endforeach|(?:project|ad
 _TRUE = ("ON", "TRUE", "YES", "1")
 
 
+class Pin(NamedTuple):
+    """A requirement in pyproject.toml and its place; ``of_project``: the project's own, and not one of its build."""
+
+    requirement: Requirement
+    place: str
+    of_project: bool
+
+
 @dataclass
 class BuildFiles:
     """What the files say; places are ``CMakeLists.txt:3``.
@@ -43,7 +52,7 @@ class BuildFiles:
         torch_standards: those of setup.py that torch.utils.cpp_extension gets in every build.
         gpu_flags: what setup.py tells nvcc about GPUs.
         sources: the source files that setup.py names → their places.
-        pins: distribution → its requirements in pyproject.toml, with their places.
+        pins: distribution → its requirements in pyproject.toml.
         version: the one that pyproject.toml states, and its place; empty texts for none.
     """
 
@@ -53,7 +62,7 @@ class BuildFiles:
     torch_standards: dict[str, int] = field(default_factory=dict)
     gpu_flags: GpuFlags = field(default_factory=GpuFlags)
     sources: dict[str, str] = field(default_factory=dict)
-    pins: dict[str, list[tuple[Requirement, str]]] = field(default_factory=dict)
+    pins: dict[str, list[Pin]] = field(default_factory=dict)
     version: tuple[str, str] = ("", "")
 
 
@@ -162,7 +171,7 @@ def _project(found: BuildFiles, text: str) -> None:
             if requirement := parse_requirement(str(item)):
                 line = next((number for number, row in enumerate(lines, 1) if str(item) in row), 1)
                 pins = found.pins.setdefault(canonicalize_name(requirement.name), [])
-                pins.append((requirement, f"pyproject.toml:{line}"))
+                pins.append(Pin(requirement, f"pyproject.toml:{line}", key == "project"))
 
 
 def _setup_py(found: BuildFiles, text: str) -> None:

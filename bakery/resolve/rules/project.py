@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.requirements import Requirement
 
 from bakery.core.source_manifest import SourceManifest, first_link
 from bakery.plan.model import Plan
-from bakery.plan.values import Ref, Value
 from bakery.recipe.toml_file import table
 from bakery.resolve.rules.build_files import BuildFiles, read_build_files
 from bakery.resolve.rules.source import SourceFacts, read_source
 from wheel_audit.plain_files import read_plain
+from wheel_audit.requirements import parse_requirement
 
 _LARGEST = 1 << 20
 _ENDS = frozenset({";", "&&", "|", "&", "(", ")"})
@@ -48,8 +47,7 @@ class Project:
         has_build_file: there is a pyproject.toml or a setup.py.
         missing_files: those of ``test.files`` that do not exist or are not sent.
         linked_files: those of ``test.files`` that a link leads to, with the link and what they lead to.
-        programs: those of the test's command that no requirement names.
-        only_these: no other requirement can install one of them either.
+        dependencies: what it requires to run; None if its build decides, and may require a program of the test's command.
         submodules: folders of git submodules that are not checked out.
         source: the facts about its files.
         build_files: what setup.py, CMake and Meson files say about C++ and CUDA.
@@ -63,8 +61,7 @@ class Project:
     has_build_file: bool = True
     missing_files: tuple[str, ...] = ()
     linked_files: tuple[tuple[str, str, str], ...] = ()
-    programs: tuple[str, ...] = ()
-    only_these: bool = False
+    dependencies: tuple[Requirement, ...] | None = None
     submodules: tuple[str, ...] = ()
     build_files: BuildFiles = field(default_factory=BuildFiles)
     missing_sources: tuple[tuple[str, str], ...] = ()
@@ -77,21 +74,11 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
     """Return the facts about the source of a plan."""
     root = source.folder
     files = tuple(dict.fromkeys(path for facts in plan.all_facts for path in facts.test_files))
-    command = plan.facts.test_command
-    requirements = map(_text, plan.facts.test_requirements)
-    used = {name: _PROGRAMS[name] for name in _called(command) if name in _PROGRAMS}
     folder = plan.source_context.folder
     package = posixpath.join(folder, plan.facts.subdirectory) if folder else ""
-    listed = _dependencies(root / package, used) if folder else None
-    names = {
-        canonicalize_name(re.split(r"[^\w.-]", item.strip(), maxsplit=1)[0])
-        for item in (*requirements, *(listed or ()))
-    }
-    programs = [name for name, dist in used.items() if not any(item.startswith(dist) for item in names)]
-    lacking = tuple(programs) if listed is not None or not folder else ()
-    only_these = not names and bool(folder)
     if not folder:
-        return Project(programs=lacking)
+        return Project(dependencies=())
+    used = {name: dist for facts in plan.all_facts for name, dist in programs(facts.test_command).items()}
 
     def is_sent(path: str, inside: str = folder) -> bool:
         return posixpath.normpath(f"{inside}/{path}") in source.entries
@@ -105,8 +92,7 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
         linked_files=tuple(
             (path, *first_link(root / folder, path)) for path in files if first_link(root / folder, path)[0]
         ),
-        programs=lacking,
-        only_these=only_these,
+        dependencies=_dependencies(root / package, used),
         submodules=tuple(_empty_submodules(root / folder)),
         build_files=build_files,
         missing_sources=tuple(missing_sources(build_files, lambda name: is_sent(name, package))),
@@ -123,8 +109,9 @@ def missing_sources(build_files: BuildFiles, exists: Callable[[str], bool]) -> I
             yield place, path
 
 
-def _text(value: Value) -> str:
-    return "".join("${" + part.name + "}" if isinstance(part, Ref) else part for part in value)
+def programs(command: str) -> dict[str, str]:
+    """Return the programs for tests that a shell command calls → the distributions that have them."""
+    return {name: _PROGRAMS[name] for name in _called(command) if name in _PROGRAMS}
 
 
 def _called(command: str) -> Iterator[str]:
@@ -145,7 +132,7 @@ def _called(command: str) -> Iterator[str]:
         starts = starts or word in _ENDS
 
 
-def _dependencies(folder: Path, programs: Mapping[str, str]) -> tuple[str, ...] | None:
+def _dependencies(folder: Path, programs: Mapping[str, str]) -> tuple[Requirement, ...] | None:
     """Return what a project requires to run; None if its build decides, and may require one of the programs."""
     try:
         project = table(_read(folder / "pyproject.toml")).get("project")
@@ -153,16 +140,9 @@ def _dependencies(folder: Path, programs: Mapping[str, str]) -> tuple[str, ...] 
         return None
     if isinstance(project, dict) and "dependencies" not in (project.get("dynamic") or ()):
         listed = project.get("dependencies", [])
-        return tuple(name for item in listed if (name := _name(item))) if isinstance(listed, list) else None
+        return tuple(filter(None, map(parse_requirement, map(str, listed)))) if isinstance(listed, list) else None
     text = "".join(_read(folder / name) for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
     return None if any(dist in text for dist in programs.values()) else ()
-
-
-def _name(requirement: object) -> str:
-    try:
-        return Requirement(str(requirement)).name
-    except InvalidRequirement:
-        return ""
 
 
 def _empty_submodules(folder: Path) -> Iterator[str]:

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
+from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from bakery.core.cell_ids import MACHINES
 from bakery.core.image_names import ImageName, parse
 from bakery.core.names import DERIVED, TESTED_TORCH, axis_variable, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value
+from bakery.resolve.naming import always_required
 from bakery.resolve.rules.cache_use import CacheUse, Host, cache_use
 from bakery.resolve.rules.project import Project
 from bakery.toolchains.facts import libc_floor, manylinux_images, suites
@@ -117,8 +120,32 @@ class RuleSubject:
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
-        """The Python packages that the recipe requires."""
-        return tuple(item for item in map(_requirement, self.required) if item)
+        """The Python packages that the recipe requires for the cell."""
+        return self._applying(self.required)
+
+    @cached_property
+    def test_requirements(self) -> tuple[Requirement, ...]:
+        """The Python packages of the cell's test."""
+        return self._applying(_text(item, self.arguments) for item in self.plan.facts.test_requirements)
+
+    @cached_property
+    def always_required(self) -> frozenset[str]:
+        """The distributions whose requirements in the wheel replace the project's own ones."""
+        return frozenset(always_required(_text(item, self.arguments) for item in self.plan.audit.requires))
+
+    def _applying(self, texts: Iterable[str]) -> tuple[Requirement, ...]:
+        return tuple(item for item in map(_requirement, texts) if item and self.applies(item))
+
+    def applies(self, requirement: Requirement) -> bool:
+        """Whether a requirement's marker holds for the cell; false if it depends on what no plan knows."""
+        marker = requirement.marker
+        if marker is None:
+            return True
+        try:
+            # Of the Python, the last part is unknown, too.
+            return all(marker.evaluate(_marker_environment(self.python, self.platform, part)) for part in ("0", "99"))
+        except (ValueError, UndefinedEnvironmentName, RecursionError):
+            return False
 
     @cached_property
     def torch(self) -> str:
@@ -167,6 +194,36 @@ class RuleSubject:
 
 _requirement = cache(parse_requirement)
 
+_SYSTEMS = {
+    "linux": ("posix", "linux", "Linux"),
+    "macos": ("posix", "darwin", "Darwin"),
+    "windows": ("nt", "win32", "Windows"),
+}
+"""System of a platform → os_name, sys_platform and platform_system of Python there."""
+
+
+@cache
+def _marker_environment(python: str, platform: str, last: str) -> dict[str, str]:
+    """Return what markers of requirements see in a cell; ``last`` is the last part of the Python's version."""
+    system, minor = platform.partition("/")[0], python.removesuffix("t")
+    os_name, sys_platform, platform_system = _SYSTEMS[system]
+    machine = MACHINES[platform]
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": f"{minor}.{last}",
+        "os_name": os_name,
+        # Windows writes it in capitals.
+        "platform_machine": machine.upper() if system == "windows" else machine,
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_system": platform_system,
+        "platform_version": "",
+        "python_full_version": f"{minor}.{last}",
+        "python_version": minor,
+        "sys_platform": sys_platform,
+        "extra": "",
+    }
+
 
 def subjects(plan: Plan, host: Host | None = None, project: Project | None = None) -> Iterator[RuleSubject]:
     """Yield the subjects of a plan, usually a few for many cells.
@@ -174,9 +231,12 @@ def subjects(plan: Plan, host: Host | None = None, project: Project | None = Non
     Without ``host`` and ``project``, no rule about the machine and the source folder applies.
     """
     readers: dict[str, _Reader] = {}
+    unnamed = _unnamed_axes(plan)
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
-        reader = readers.setdefault(cell.own, readers.get(cell.own) or _Reader(plan.of(cell), host or Host(), project))
+        if cell.own not in readers:
+            readers[cell.own] = _Reader(plan.of(cell), _like(cell, plan), unnamed, host or Host(), project)
+        reader = readers[cell.own]
         groups.setdefault((cell.own, *reader.key(cell)), []).append(cell)
     yield from (readers[cells[0].own].subject(cells) for cells in groups.values())
 
@@ -184,19 +244,24 @@ def subjects(plan: Plan, host: Host | None = None, project: Project | None = Non
 class _Reader:
     """Reads subjects from a plan; values that no cell changes are read once."""
 
-    def __init__(self, plan: Plan, host: Host, project: Project | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        alike: Sequence[Cell],
+        unnamed: Mapping[str, tuple[str, ...]],
+        host: Host,
+        project: Project | None,
+    ) -> None:
         self._plan, self._host, self._project = plan, host, project
         self._cache = cache_use(plan)
         self._facts = facts = plan.facts
-        namings = plan.audit.namings
-        self._names = tuple(value for naming in namings for value in (naming.name, naming.local, naming.build_tag))
         pairs = (*facts.environment, *facts.config_settings)
-        values = (*(value for _, value in pairs), *facts.requirements, facts.framework_index, *self._names)
+        values = (*(value for _, value in pairs), *facts.requirements, facts.framework_index, *_names(plan))
         refs = {part.name for value in values for part in value if isinstance(part, Ref)}
         refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
         self._key_args = tuple(sorted({*refs, *facts.declared, *_READ_BY_RULES}))
-        self._unnamed = _unnamed_axes(plan, self._names)
-        builders = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
+        self._unnamed = unnamed
+        builders = [cell for cell in alike if cell.built_by == cell.id]
         self._pythons = {
             platform: tuple(dict.fromkeys(cell.axes["python"] for cell in builders if cell.platform == platform))
             for platform in {cell.platform for cell in builders}
@@ -248,11 +313,27 @@ class _Reader:
         )
 
 
-def _unnamed_axes(plan: Plan, names: Sequence[Value]) -> dict[str, tuple[str, ...]]:
+def _like(cell: Cell, plan: Plan) -> list[Cell]:
+    """Return the cells whose build backends get the same options as that of a cell."""
+    options = plan.of(cell).facts.config_settings
+    same = {own for own, settings in plan.own.items() if settings.facts.config_settings == options}
+    same |= {""} if plan.facts.config_settings == options else set()
+    return [other for other in (*plan.cells, *plan.cibuildwheel_cells) if other.own in same]
+
+
+def _names(plan: Plan) -> tuple[Value, ...]:
+    """Return the texts that name the wheels of cells with one naming."""
+    return tuple(value for item in plan.audit.namings for value in (item.name, item.local, item.build_tag))
+
+
+def _unnamed_axes(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return cell → the axes in which cells differ whose wheels have its wheel's name; only those that have such cells."""
     groups: dict[tuple[object, ...], list[Cell]] = {}
+    names_of = {own: _names(replace(plan, audit=settings.audit)) for own, settings in plan.own.items()}
+    names_of[""] = _names(plan)
     for cell in plan.cells:
         if cell.built_by == cell.id:
+            names = names_of[cell.own]
             values = plan.values_of_wheel(cell) if any(isinstance(part, Ref) for name in names for part in name) else {}
             texts = (_text(name, values) for name in names)
             groups.setdefault((cell.axes["python"], cell.platform, cell.is_musl, *texts), []).append(cell)

@@ -209,16 +209,17 @@ def _matches(patterns: Iterable[str], lines: Iterable[str]) -> bool:
 class BakeFailure(BakeError):
     """At least one target failed; ``outcome`` has all of them, ``details`` the messages of the first failure.
 
-    ``shell``: the command that opens a shell before the failed step of the project's own code in ``cell``.
+    ``shell``: the command that opens a shell before the failed step of the project's own code in ``cell`` of ``recipe``.
     """
 
-    def __init__(self, outcome: BakeOutcome, cell: str = "") -> None:
+    def __init__(self, outcome: BakeOutcome, cell: str = "", recipe: str = "") -> None:
         first = outcome.failures[0]
         work = first.work or first.step
         # BuildKit's error without the command, which the step's title shows already.
         error = first.error.rpartition("did not complete successfully: ")[2].strip().partition("\n")[0]
         own = cell and OWN_WORK.match(first.step)
-        shell = f"wheel-bakery shell {shlex.quote(cell)} --at {shlex.quote(first.stage)}" if own else ""
+        words = ("wheel-bakery", "shell", cell, "--at", first.stage, "--recipe", recipe)
+        shell = shlex.join(words) if own else ""
         self.outcome = outcome
         self.shell = f"a shell before that step: {shell}" if shell else ""
         hints = (first.hint, f"the whole log: {first.log}" if first.log else "", self.shell)

@@ -162,14 +162,14 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
 
 
 def _keys(tree: str, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> dict[str, str]:
-    """Return cell → digest of options, programs, ``tree`` (the source), kinds of targets and version."""
+    """Return cell → digest of options with the image, audit, programs, ``tree`` (the source), kinds of targets and version."""
     source = repr((plan.cibuildwheel.sdist, plan.cibuildwheel.git))
     texts = [scripts.text(name) for name in programs(plan)]
-    common = [__version__, tree, source, repr(plan.audit), *sorted(kinds), *texts]
+    common = [__version__, tree, source, *sorted(kinds), *texts]
     keys = {}
     for cell in cells:
         group = (other for other in cells if other.built_by == cell.built_by)
-        parts = [*common, *(repr(options_of(plan, other)) for other in group)]
+        parts = [*common, *(repr((options_of(plan, other), plan.of(other).audit)) for other in group)]
         keys[cell.id] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return keys
 

@@ -59,9 +59,9 @@ class LockFailure(BakeFailure):
         )
 
 
-def failure(outcome: BakeOutcome, lock: str, cell: str = "") -> BakeFailure:
-    """Return the error of the failed bake of a cell; ``lock`` is the lock that it used, empty for none."""
+def failure(outcome: BakeOutcome, lock: str, cell: str = "", recipe: str = "") -> BakeFailure:
+    """Return the error of the failed bake of a cell of a ``recipe`` (`Plan.reference`); ``lock`` is the lock that it used."""
     # The project's own code may print the same messages.
     failures = [item for item in outcome.failures if lock and not OWN_WORK.match(item.step)]
     details = tuple(line for item in failures for line in refusals(item.tail, reached=not is_transient(item)))
-    return LockFailure(outcome, lock, details) if details else BakeFailure(outcome, cell)
+    return LockFailure(outcome, lock, details) if details else BakeFailure(outcome, cell, recipe)

@@ -37,8 +37,11 @@ def _wrong(name: str, origin: str, required: Requirements | None) -> str:
     """Return why a distribution may not come from an address; empty if it may."""
     if required is None or name not in [str(canonicalize_name(item)) for item in required.direct]:
         return f"{name} comes from {_shown(origin)}, and the recipe does not allow {name} to come from an address"
-    named = [url for url in _addresses(name, required.words) if _location(url) != _location(origin)]
-    return f"{name} comes from {_shown(origin)}, and {_shown(named[0])} is required" if named else ""
+    # Markers may choose one of several addresses.
+    named = list(_addresses(name, required.words))
+    if not named or _location(origin) in map(_location, named):
+        return ""
+    return f"{name} comes from {_shown(origin)}, and {' or '.join(map(_shown, named))} is required"
 
 
 def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:

@@ -124,10 +124,51 @@ def make(session: BakeSession, cells: Sequence[Cell], upgrade: Collection[str]) 
             for target in targets
         }
         collected = collect(session, targets, Pins(overrides, reads=(folder,)))
-    entries = {**locked, **collected}
+    kept = {cell.id: locked[cell.id] for cell in plan.cells if cell.id in locked and cell.id not in collected}
+    _check_shared(plan, kept, collected)
+    entries = {**{cell: _with_shared(item, collected.values()) for cell, item in kept.items()}, **collected}
     lock = lock_file.lock_of(plan.recipe, {cell.id: entries[cell.id] for cell in plan.cells if cell.id in entries})
     changes = differences({cell: locked.get(cell, none) for cell in collected}, collected) if previous else []
     return NewLock(lock_file.text(lock), tuple(changes))
+
+
+def _check_shared(plan: Plan, kept: Mapping[str, Materials], collected: Mapping[str, Materials]) -> None:
+    """Check that cells which keep their entries use no image and no source that changed. Raises LockError.
+
+    Their packages are those of the image and of the source as they were locked.
+    """
+    used = {(image.ref, image.platform) for cell in plan.cells if cell.id in kept for image in cell.images}
+    lines = set()
+    for before in kept.values():
+        for item in collected.values():
+            lines |= {
+                f"base image {ref} ({platform}): {digest} is locked, and here it is {item.images[ref, platform]}"
+                for (ref, platform), digest in before.images.items()
+                if (ref, platform) in used and item.images.get((ref, platform), digest) != digest
+            }
+            lines |= {
+                f"source {address}: {commit} is locked, and here it is {item.sources[address]}"
+                for address, commit in before.sources.items()
+                if item.sources.get(address, commit) != commit
+            }
+    if lines:
+        raise LockError(
+            f"other cells of {plan.lock} use what changed: {', '.join(kept)}",
+            details=first_lines(sorted(lines), SHOWN),
+            hint="lock all cells: leave out --only and --skip",
+        )
+
+
+def _with_shared(item: Materials, collected: Iterable[Materials]) -> Materials:
+    """Return the locked materials of a cell with what others have now of all that cells share."""
+    for other in collected:
+        item = replace(
+            item,
+            images={**item.images, **other.images},
+            sources={**item.sources, **other.sources},
+            suites={**item.suites, **other.suites},
+        )
+    return item
 
 
 def _without(locked: Mapping[str, Materials], names: Collection[str]) -> dict[str, Materials]:

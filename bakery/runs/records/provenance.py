@@ -11,6 +11,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 from bakery import __version__
+from bakery.core.addresses import without_credentials
 from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable
 from bakery.emit.dockerfile import build_digest
 from bakery.plan.cells import Cell
@@ -47,8 +48,8 @@ def definition(
         "recipe": {"name": plan.recipe, "file": plan.source_file},
         "cell": cell.id,
         "axes": dict(cell.axes),
-        "settings": list(settings(plan, cell)),
-        "arguments": dict(plan.args_of(cell)),
+        "settings": [without_credentials(text) for text in settings(plan, cell)],
+        "arguments": {name: without_credentials(value) for name, value in plan.args_of(cell).items()},
         **_before_build(plan.of(cell)),
     }
     internal: dict[str, Json] = {
@@ -68,6 +69,7 @@ def definition(
 def _before_build(plan: Plan) -> dict[str, Json]:
     """Return the recipe's command before the build, which may have changed the source."""
     command = plan.facts.before_build
+    command = without_credentials(command)
     return {"beforeBuild": {"command": command, "network": "before-build" in plan.network}} if command else {}
 
 

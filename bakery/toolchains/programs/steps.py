@@ -1,6 +1,7 @@
 """Steps of a build by cibuildwheel that would need another shell command on each of Linux, macOS and Windows.
 
-Usage: steps.py prepare PACKAGE REQUIREMENT...   install the build requirements of a project, and more
+Usage: steps.py install REQUIREMENT...           install packages
+       steps.py prepare PACKAGE REQUIREMENT...   install the build requirements of a project, and more
        steps.py take PACKAGE FILE...             copy files and folders of the source into this folder
 """
 
@@ -53,9 +54,12 @@ def take(package: str, files: list[str]) -> None:
 def main() -> None:
     """Do one step."""
     steps = {"prepare": prepare, "take": take}
-    if len(sys.argv) < 3 or sys.argv[1] not in steps:
-        sys.exit("usage: steps.py prepare|take PACKAGE WORD...")
-    steps[sys.argv[1]](sys.argv[2], sys.argv[3:])
+    if len(sys.argv) > 2 and sys.argv[1] == "install":
+        install(sys.argv[2:])
+    elif len(sys.argv) < 3 or sys.argv[1] not in steps:
+        sys.exit("usage: steps.py install|prepare|take WORD...")
+    else:
+        steps[sys.argv[1]](sys.argv[2], sys.argv[3:])
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ def require(root: str, requirements: list[str]) -> None:
     ours = {required(field) for field in fields} - {""}
     lines = [line for line in re.split(r"\r?\n", head.rstrip("\r\n")) if required(line) not in ours]
     known = {distribution(line.partition(":")[2]) for line in lines if line.lower().startswith("provides-extra:")}
-    extras = dict.fromkeys(re.findall(r'; extra == "([^"]+)"', "\n".join(requirements)))
+    extras = dict.fromkeys(re.findall(r"""; extra == ["']([^"']+)["']""", "\n".join(requirements)))
     lines += ["Provides-Extra: " + extra for extra in extras if extra not in known]
     lines += [field for field in fields if field not in lines]
     write(path, end.join(lines) + end + (end + body[0] if body else ""))

@@ -32,6 +32,9 @@ THRESHOLD = 0.1
 SECONDS = 600
 """Time limit of one benchmark."""
 
+_MACHINE = '{ grep -m 1 "model name" /proc/cpuinfo || grep -m 2 -E "CPU (implementer|part)" /proc/cpuinfo; }'
+"""Prints the name of the CPU. On ARM it has none, but numbers of its maker and its model."""
+
 _LARGEST_LINE = 4096
 _LARGEST_BASELINE = 4 << 20
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -127,8 +130,9 @@ def _measure(subject: Subject, sandbox: Sandbox, devices: Devices, before: Measu
     if device.emulated:
         return Measurement(module, None, "times of an emulated machine mean nothing")
     result = _run(subject, sandbox, device)
-    times = _times(result)
-    if result.code or len(times) != subject.repetitions + subject.warmup:
+    repetitions = subject.repetitions + subject.warmup
+    times = _times(result, repetitions)
+    if result.code or len(times) != repetitions:
         lines = result.log.strip().splitlines()
         last = [line for line in lines if ": " in line][-1:] or lines[-1:]
         reason = f"it took longer than {SECONDS} s" if result.timed_out else " ".join(last)[:500]
@@ -143,7 +147,7 @@ def _run(subject: Subject, sandbox: Sandbox, device: Device) -> ProgramResult:
     argv += [f"--benchmark_repetitions={subject.repetitions + subject.warmup}", "--benchmark_min_time=1x"]
     argv += [f"--benchmark_out=out/{RESULT}", "--benchmark_out_format=json", "--benchmark_format=csv"]
     # The progress is discarded. The name of the CPU is for the record.
-    command = 'grep -m 1 "model name" /proc/cpuinfo > out/machine; exec "$@" > /dev/null'
+    command = _MACHINE + ' > out/machine; exec "$@" > /dev/null'
     return sandbox.run(
         device.image,
         ["sh", "-c", command, "sh", *argv],
@@ -155,10 +159,10 @@ def _run(subject: Subject, sandbox: Sandbox, device: Device) -> ProgramResult:
     )
 
 
-def _times(result: ProgramResult) -> list[float]:
+def _times(result: ProgramResult, repetitions: int = 0) -> list[float]:
     """Read the seconds of each call from the untrusted output, in order; nothing if it has none."""
     try:
-        items = result.answer()["benchmarks"]
+        items = result.answer(repetitions)["benchmarks"]
         times = [item["real_time"] * _UNITS[item["time_unit"]] for item in items if item["run_type"] == "iteration"]
     except (KeyError, OSError, OverflowError, TypeError, ValueError):
         return []
@@ -166,12 +170,12 @@ def _times(result: ProgramResult) -> list[float]:
 
 
 def _machine(result: ProgramResult) -> str:
-    """Return the name of the CPU."""
+    """Return the name of the CPU; empty if it is not known."""
     try:
-        line = read_plain(result.files["machine"], _LARGEST_LINE).decode(errors="replace")
+        text = read_plain(result.files["machine"], _LARGEST_LINE).decode(errors="replace")
     except (KeyError, OSError):
         return ""
-    return " ".join(line.partition(":")[2].split())[:200]
+    return " ".join(word for line in text.splitlines() for word in line.partition(":")[2].split())[:200]
 
 
 def percentile(times: Sequence[float], part: float) -> float:
@@ -206,6 +210,8 @@ def _compared(
         )
         if old != new
     ]
+    if not machine:
+        differences.append("the machine has no name")
     if differences:
         return Measurement(module, record, f"the baseline is not comparable: {'; '.join(differences)}")
     slower = record.p50 > before.record.p50 * (1 + subject.threshold)

@@ -32,7 +32,7 @@ def bundle(modules: Sequence[Compiled], target: Path) -> None:
         target: ``FILE.tar``, which is replaced, or a new folder.
 
     Raises:
-        ModuleError: a module has no record, or they need different runtimes.
+        ModuleError: a module has no record, two have the same file name, or they need different runtimes.
         UsageError: the folder exists.
         OutputError: it cannot be written.
     """
@@ -64,10 +64,16 @@ def contents(modules: Sequence[Compiled]) -> dict[str, Path | bytes]:
     entries: list[Json] = []
     for module in sorted(modules, key=lambda item: item.title):
         name = f"modules/{module.path.name}"
+        if name in files:
+            paths = [str(item.path) for item in modules if item.title == module.title]
+            hint = "bundle one of them, or compile them with different names"
+            raise ModuleError(f"two modules have the file name {module.path.name}", hint=hint, details=paths)
         files[name] = module.path
         entries.append(_entry(module, name))
         if module.record is not None:
-            files[f"modules/{module.title}.json"] = record_text(module.record).encode()
+            # Times differ from run to run.
+            record = module.record.model_copy(update={"benchmark": None})
+            files[f"modules/{module.title}.json"] = record_text(record).encode()
     document: Json = {"version": VERSION, "runtime": runtimes[0], "modules": entries}
     files["manifest.json"] = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
     # With hashes for a known release; for another one, pip resolves the requirements.

@@ -14,7 +14,7 @@ from bakery.plan.values import Json
 from bakery_iree.call_args import Case
 from bakery_iree.devices import Device
 from bakery_iree.mlir import Type
-from bakery_iree.models.job import Tolerance
+from bakery_iree.models.job import Check, Tolerance
 from bakery_iree.models.module import CheckRecord, ErrorRecord
 from bakery_iree.modules import Compiled
 from bakery_iree.npy import ELEMENTS, Scalar
@@ -80,7 +80,7 @@ def _read_ended(result: ProgramResult, count: int) -> tuple[list[_Ended], str]:
     """Read from the untrusted output how each call ended, and the version of the runtime; a missing call has failed."""
     failed: list[_Ended] = [(result.code or 1, result.log[-2000:])] * count
     try:
-        document = result.answer()
+        document = result.answer(count)
         ended: list[_Ended] = [(item["code"], str(item["log"])) for item in document["calls"]]
         runtime = str(document["runtime"])[:40]
     except (OSError, ValueError, KeyError, TypeError):
@@ -172,7 +172,7 @@ def _read_problems(result: ProgramResult, count: int) -> list[str]:
     if result.timed_out:
         return [f"it took longer than {CALL_S} s"] * count
     try:
-        problems = result.answer()
+        problems = result.answer(count)
         if isinstance(problems, list) and len(problems) == count:
             return [str(item).strip().replace("\n", " | ") for item in problems]
     except (KeyError, OSError, ValueError):
@@ -210,14 +210,11 @@ def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sa
     files: dict[str, Path | bytes] = {}
     pairs: list[Json] = []
     for case, expected in pending:
-        tolerances = dict(TOLERANCES)
-        tolerances.update((case.check.tolerance or {}).items())
         for name, type_, content in zip(case.results, case.types, expected, strict=True):
             files[f"got/{name}"] = results[name]
-            tolerance = tolerances.get(_dtype(type_), Tolerance())
             shape: list[Json] = [size for size in type_.shape or () if size is not None]
-            pair: dict[str, Json] = {"got": f"got/{name}", "dtype": _dtype(type_), "rtol": tolerance.rtol}
-            pair |= {"atol": tolerance.atol, "shape": shape if name.endswith(".bin") else None}
+            pair: dict[str, Json] = {"got": f"got/{name}", "dtype": _dtype(type_), **_tolerance(case.check, type_)}
+            pair["shape"] = shape if name.endswith(".bin") else None
             if isinstance(content, bytes) and not content.startswith(b"\x93NUMPY"):
                 pair["expected"] = {"number": content.decode()}
             else:
@@ -230,11 +227,19 @@ def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sa
     return _read_records(result, [case for case, _ in pending])
 
 
+def _tolerance(check: Check, type_: Type) -> dict[str, float]:
+    """Return the bounds for a result: those of the check, and the defaults of the dtype for what that leaves out."""
+    bounds: dict[str, float] = {"rtol": 0.0, "atol": 0.0}
+    for name, tolerance in (*TOLERANCES.items(), *(check.tolerance or {}).items()):
+        bounds |= tolerance.model_dump(exclude_none=True) if name == _dtype(type_) else {}
+    return bounds
+
+
 def _read_records(result: ProgramResult, cases: Sequence[Case]) -> list[CheckRecord]:
     """Read from the untrusted output how the results of each check differ. Raises EngineError."""
     try:
         if not result.code:
-            differences = iter(result.answer())
+            differences = iter(result.answer(sum(len(case.types) for case in cases)))
             return [_record(case, differences) for case in cases]
     except (KeyError, OSError, TypeError, ValueError, StopIteration):
         pass

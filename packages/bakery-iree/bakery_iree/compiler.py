@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bakery.core.errors import BakeryError, OutputError, PlanError
+from bakery.core.cell_ids import MACHINES
+from bakery.core.errors import AuditError, BakeryError, OutputError, PlanError
 from bakery.core.files import write
 from bakery.core.inside import Inside, remove_tree
 from bakery.core.target_kinds import Kind
@@ -53,6 +54,7 @@ from bakery_iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord
 from bakery_iree.modules import record_text
 from bakery_iree.plan import JobPlan, ModuleCell
 from bakery_iree.report import ModuleReport, ModuleRun
+from bakery_iree.vmfb import read_vmfb
 from wheel_audit.plain_files import file_sha256, read_plain
 
 if TYPE_CHECKING:
@@ -215,6 +217,11 @@ class _Run:
             raise PlanError("target cpu:host needs an engine on this machine", hint="name a CPU")
         return hashlib.sha256(cpu().encode()).hexdigest()
 
+    def _machine(self, cell: ModuleCell) -> str:
+        """Return the CPU architecture that a cell is compiled for."""
+        architecture = self.engine.info.architecture if cell.target.is_local else cell.target.machine
+        return MACHINES.get(f"linux/{architecture}", architecture)
+
     def _copy_inputs(self) -> None:
         folder = self.state / CONTEXT
         folder.mkdir(mode=0o700, parents=True)
@@ -323,9 +330,9 @@ class _Run:
                 if os.fstat(module.fileno()).st_size > LARGEST:
                     raise ValueError("the module is too large")
                 own.write(f"{result}/{cell.file_name}", module)
-            record = _record(self.plan, cell, self.state / result / cell.file_name)
+            record = _record(self.plan, cell, self.state / result / cell.file_name, self._machine(cell))
             own.write(f"{result}/{cell.id}.json", record_text(record).encode())
-        except (OSError, ValueError) as damage:
+        except (AuditError, OSError, ValueError) as damage:
             reason = f"the output of the compilation is damaged: {damage}"
             return ModuleReport(cell, "failed", CompilerError(reason, subject=cell.id))
         return ModuleReport(cell, "done", None, seconds, record, self.plan.output / cell.file_name, log)
@@ -367,7 +374,7 @@ def failure(cell: ModuleCell, code: int, log: str, log_file: Path) -> BakeryErro
     )
 
 
-def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
+def _record(plan: JobPlan, cell: ModuleCell, module: Path, machine: str) -> ModuleRecord:
     size = module.stat().st_size
     if not size:
         raise ValueError("the compiled module is empty")
@@ -375,7 +382,7 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
     def types(items: Sequence[Type]) -> tuple[TypeRecord, ...]:
         return tuple(TypeRecord(text=item.text, shape=item.shape, dtype=item.dtype) for item in items)
 
-    target = {name: getattr(cell.target, name) for name in TargetRecord.model_fields}
+    target = {name: getattr(cell.target, name) for name in TargetRecord.model_fields} | {"machine": machine}
     return ModuleRecord(
         version=1,
         name=cell.name,
@@ -387,6 +394,7 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path) -> ModuleRecord:
         output=FileRecord(name=cell.file_name, sha256=file_sha256(module), size=size),
         functions=tuple(
             FunctionRecord(name=item.name, arguments=types(item.arguments), results=types(item.results))
-            for item in cell.source.functions
+            # Not those of the source: IREE makes float32 of float64, for example.
+            for item in read_vmfb(module).functions
         ),
     )

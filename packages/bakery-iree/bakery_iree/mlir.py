@@ -107,6 +107,7 @@ DEEPEST = 256
 _TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|["(){}\[\]]|\bfunc\.func\b')
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 _HEADER = re.compile(r'\s*(?:(?P<visibility>public|private|nested)\s+)?@(?P<name>[\w$.-]+|"(?:[^"\\]|\\.)*")\s*\(')
+_LOCATION = re.compile(r"(?<=[\s>])loc\s*\(")
 _RESULTS = re.compile(r"\s*->\s*")
 _GENERIC = re.compile(r"\s*\(\)\s*(?:<\s*)?\{")
 # A text may have any number of functions: each is read in place, and nothing is copied.
@@ -212,7 +213,7 @@ class _Reader:
         if arrow:
             if self._text.startswith("(", arrow.end()):
                 listed, _ = self._enclosed(arrow.end())
-                results = [_without_attributes(text) for text in _split(listed)]
+                results = [plain_type(text) for text in _split(listed)]
             else:
                 results = [self._single(arrow.end())]
         yield self._new_function(match["name"], arguments, results, start)
@@ -240,11 +241,11 @@ class _Reader:
         return Function(name.strip('"'), tuple(types[0]), tuple(types[1]))
 
     def _argument(self, text: str, start: int) -> str:
-        """Return the type of ``%name: type {attributes}``."""
+        """Return the type of ``%name: type {attributes} loc(…)``."""
         name, colon, type_ = text.partition(":")
         if not colon or not name.strip().startswith("%"):
             raise self._error(start, f"expected `%name: type`, got {text.strip()[:60]!r}")
-        return _without_attributes(type_)
+        return plain_type(type_)
 
     def _single(self, start: int) -> str:
         """Return a result type without parentheses."""
@@ -316,10 +317,18 @@ def _split(text: str) -> list[str]:
     return [*items, last] if items or last.strip() else []
 
 
-def _without_attributes(text: str) -> str:
-    """Return a type without the attributes after it."""
+def plain_type(text: str) -> str:
+    """Return a type without the attributes and the location after it.
+
+    IREE's own types have no sign. Its compiler keeps the type of the source in an attribute: ``tensor<4xi8>
+    {iree.abi.encoding = tensor<4xui8>}`` (iree-compile 3.13.0, 2026-11-28).
+    """
     braces = next(_outside_brackets(text, "{"), None)
-    return text[: braces.start()] if braces else text
+    if braces is None:
+        return _LOCATION.split(text, maxsplit=1)[0]
+    attributes = text[braces.end() :].rpartition("}")[0]
+    fields = dict(map(_pair, _split(attributes)))
+    return fields.get("iree.abi.encoding") or text[: braces.start()]
 
 
 def _pair(text: str) -> tuple[str, str]:

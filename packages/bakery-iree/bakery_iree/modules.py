@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,8 +16,9 @@ from bakery.core.errors import AuditError, UsageError
 from bakery.core.files import write
 from bakery_iree.errors import ModuleError
 from bakery_iree.job.load import OUTPUT, LoadedJob
+from bakery_iree.job.resolve import all_targets
 from bakery_iree.mlir import Function
-from bakery_iree.models.job import Benchmark, Check, name_of
+from bakery_iree.models.job import Benchmark, Check, Input, name_of
 from bakery_iree.models.module import LARGEST_RECORD, ModuleRecord, TargetRecord
 from bakery_iree.vmfb import Code, Vmfb, metal_kernels, read_vmfb
 from wheel_audit.plain_files import file_sha256, read_plain
@@ -221,30 +223,65 @@ def requests_of_job(loaded: LoadedJob, output: Path | None, only: Sequence[str])
     """Return a request for each compiled module of a job, in ``output`` or in the folder of the job.
 
     Raises:
-        ModuleError: one of its modules is not compiled.
-        UsageError: ``only`` matches no module.
+        ModuleError: a module is not compiled for one of its targets, or not from what the job names.
+        UsageError: ``only`` matches no module of the job.
     """
+    hint = f"run `wheel-bakery compile {shlex.quote(str(loaded.file))}` first"
     results = output or loaded.folder / (loaded.job.output or OUTPUT)
     if not results.is_dir():
-        raise ModuleError(
-            f"{results} does not exist", hint=f"run `wheel-bakery compile {shlex.quote(str(loaded.file))}` first"
-        )
-    modules = find_modules([results], only)
-    names = {module.name for module in modules}
-    missing = [] if only else sorted({name_of(item) for item in loaded.job.modules} - names)
+        raise ModuleError(f"{results} does not exist", hint=hint)
+    modules, entries = find_modules([results], only), _entries(loaded)
+    found = {(module.name, name) for module in modules for name in ("", module.target.name)}
+    missing = [f"{name}.{target.replace(':', '-')}".rstrip(".") for name, target in entries.keys() - found]
+    missing = sorted(item for item in missing if not only or any(fnmatch.fnmatchcase(item, glob) for glob in only))
     if missing:
-        raise ModuleError(
-            f"not compiled: {', '.join(missing)}",
-            hint=f"run `wheel-bakery compile {shlex.quote(str(loaded.file))}` first, or select other modules with --only",
-        )
+        raise ModuleError(f"not compiled: {', '.join(missing)}", hint=f"{hint}, or select other modules with --only")
+    # The folder may have modules of other jobs, and for targets that the job no longer has.
+    modules = [item for item in modules if entries.keys() & {(item.name, ""), (item.name, item.target.name)}]
+    if not modules:
+        raise UsageError(f"no module of the job matches {' '.join(only)}", hint="`compile --plan` lists its modules")
+    if stale := list(_stale(loaded, _matched(loaded, modules))):
+        raise ModuleError("modules are not those of the job", hint="compile the job again", details=stale)
     return requests_of(loaded, modules)
 
 
 def requests_of(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[Request]:
     """Return a request for each of ``modules`` that belongs to the job."""
-    inputs = {name_of(item): item for item in loaded.job.modules}
     return [
-        Request(module, inputs[module.name].checks or (), inputs[module.name].benchmark, loaded.folder)
-        for module in modules
-        if module.name in inputs
+        Request(module, item.checks or (), item.benchmark, loaded.folder) for module, item in _matched(loaded, modules)
     ]
+
+
+def _matched(loaded: LoadedJob, modules: Sequence[Compiled]) -> list[tuple[Compiled, Input]]:
+    """Return the modules of a job, each with its entry."""
+    # ``compile --target`` replaces the targets of the job, and not those of an entry.
+    entries = {(name_of(item), ""): item for item in loaded.job.modules if not item.targets} | _entries(loaded)
+    pairs = ((item, entries.get((item.name, item.target.name)) or entries.get((item.name, ""))) for item in modules)
+    return [(module, entry) for module, entry in pairs if entry]
+
+
+def _entries(loaded: LoadedJob) -> dict[tuple[str, str], Input]:
+    """Return name and target → the entry of a job; an empty target if the job names none."""
+    common = loaded.job.targets or ("",)
+    return {(name_of(item), target): item for item in loaded.job.modules for target in item.targets or common}
+
+
+def _stale(loaded: LoadedJob, matched: Sequence[tuple[Compiled, Input]]) -> Iterator[str]:
+    """Yield how modules differ from what the job would compile now. An input that is not there is not compared."""
+    digest = cache(file_sha256)
+    for module, entry in matched:
+        record, source = module.record, loaded.folder / entry.input
+        if record is None:
+            continue
+        try:
+            if digest(source) != record.input.sha256:
+                yield f"{module.title}: compiled from another {entry.input}"
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            yield f"{module.title}: {entry.input} cannot be read: {error.strerror or error}"
+        target = all_targets().get(record.target.name)
+        if target and record.flags != (*target.flags, *(entry.flags or ())):
+            yield f"{module.title}: compiled with other flags"
+        if loaded.job.compiler not in (None, record.compiler):
+            yield f"{module.title}: compiled by release {record.compiler}, and the job names {loaded.job.compiler}"

@@ -56,6 +56,7 @@ _HEADER = 64 * 1024
 _LITERAL = re.compile(r"(?P<shape>(?:[0-9]{1,10}x)*)(?P<type>[a-z]{1,2}[0-9]{1,2})(?:=(?P<values>.*))?\Z", re.DOTALL)
 _SCALAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)\Z")
 
+_NUMBER = re.compile(r"(?P<sign>[su]?)i(?P<bits>[1-9][0-9]{0,3})|index|(?P<float>b?f[0-9]+)")
 _FLOATS = {2: "e", 4: "f", 8: "d"}
 
 
@@ -118,10 +119,10 @@ def mismatch(value: Value, type_: Type) -> str:
     """Return why a value does not fit a type; empty if it fits, or if that is unknown."""
     shape = type_.shape
     if shape is None:
-        number = re.fullmatch(r"[su]?i[0-9]+|b?f[0-9]+|index", type_.text)
+        number = _NUMBER.fullmatch(type_.text)
         if isinstance(value, Array) and number:
             return f"expected a number ({type_}), got {described(value)}"
-        return ""
+        return _no_integer(value, number) if isinstance(value, Scalar) and number else ""
     if isinstance(value, Scalar):
         return f"expected {type_}, got the number {value.source}; write it as {_words(type_)}={value.source}"
     dtype = ELEMENTS.get(type_.element.removeprefix("s"), "")
@@ -132,6 +133,17 @@ def mismatch(value: Value, type_: Type) -> str:
         expected in (None, size) for expected, size in zip(shape, value.shape, strict=True)
     )
     return "" if fits else f"expected the shape {_shown(shape)} ({type_}), got {described(value)}"
+
+
+def _no_integer(value: Scalar, type_: re.Match[str]) -> str:
+    """Return why a number is not of an integer type; empty if it is, or for another type."""
+    if type_["float"]:
+        return ""
+    bits = int(type_["bits"] or 64)
+    # MLIR's integers have no sign: i8 is from -128 to 255.
+    lowest, highest = (0 if type_["sign"] == "u" else -(2 ** (bits - 1))), 2 ** (bits - (type_["sign"] == "s")) - 1
+    fits = re.fullmatch(r"[+-]?[0-9]{1,99}", value.source) and lowest <= int(value.source) <= highest
+    return "" if fits else f"expected an integer ({type_[0]}), {lowest} to {highest}, got {value.source}"
 
 
 def described(value: Value) -> str:

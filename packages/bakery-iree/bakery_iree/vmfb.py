@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.core.errors import AuditError
-from bakery_iree.mlir import Function, Type
+from bakery_iree.mlir import Function, Type, plain_type
 from wheel_audit.limits import OverLimit
 from wheel_audit.plain_files import open_plain
 from wheel_audit.zips import ZIP_ERRORS, error_text, open_zip
@@ -151,7 +151,8 @@ def _end_of_results(text: bytes) -> int:
 
 
 def _types(text: bytes) -> tuple[Type, ...]:
-    return tuple(map(Type, _PARAMETER.split(text.decode("utf-8", "replace"))[1:]))
+    texts = _PARAMETER.split(text.decode("utf-8", "replace"))[1:]
+    return tuple(Type(plain_type(item).strip()) for item in texts)
 
 
 def _code(name: str, kind: str, data: bytes) -> Code:

@@ -9,7 +9,7 @@ import hashlib
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -21,7 +21,7 @@ from wheel_audit.macho import MAGICS, read_macho
 from wheel_audit.metadata import check_work
 from wheel_audit.pe import read_pe
 from wheel_audit.plain_files import open_plain
-from wheel_audit.zips import METHODS, ZIP_ERRORS, error_text, open_zip
+from wheel_audit.zips import METHODS, ZIP_ERRORS, error_text, layout_defect, open_zip
 
 _CHUNK = 1 << 20
 _SPOOL = 32 << 20
@@ -37,8 +37,9 @@ class Entry:
     """One member of the archive, with its path exactly as stored.
 
     ``size`` is as declared (zipfile never yields more), ``mode`` is the Unix ``st_mode`` or 0. ``sha256`` is the hex
-    digest of the content, empty for folders and unreadable members, which have a ``defect``. ``kind`` is ``elf``,
-    ``mach-o``, ``pe`` or empty, by the first bytes; ``head`` has these of a file without a kind.
+    digest of the content, empty for folders and unreadable members, which have a ``defect``; ``digests`` has those of
+    all algorithms that RECORD uses. ``kind`` is ``elf``, ``mach-o``, ``pe`` or empty, by the first bytes; ``head`` has
+    these of a file without a kind.
     """
 
     path: str
@@ -50,6 +51,7 @@ class Entry:
     kind: str = ""
     defect: str = ""
     head: bytes = b""
+    digests: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def is_dir(self) -> bool:
@@ -68,7 +70,8 @@ class Archive:
 
     ``texts`` has path → content of the dist-info files that the audit reads. ``binaries`` are those that a loader would
     load; ``unreadable_objects`` has path → why one cannot be parsed. ``defect`` says why the file is not a zip archive,
-    ``excess`` which limit was exceeded, so that the rest was not read. ``size`` is that of the archive.
+    ``layout`` what is in it beside its members, ``excess`` which limit was exceeded, so that the rest was not read.
+    ``size`` is that of the archive.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -76,6 +79,7 @@ class Archive:
     binaries: list[Binary] = field(default_factory=list)
     unreadable_objects: dict[str, str] = field(default_factory=dict)
     defect: str = ""
+    layout: str = ""
     excess: str = ""
     size: int = 0
 
@@ -123,6 +127,7 @@ def read_archive(path: Path) -> Archive:
         archive = Archive(size=stream.seek(0, 2))
         try:
             with open_zip(stream) as zipped:
+                archive.layout = layout_defect(stream, zipped)
                 _read_members(archive, zipped)
         except OverLimit as reason:
             archive.excess = str(reason)
@@ -139,27 +144,48 @@ def _read_members(archive: Archive, zipped: zipfile.ZipFile) -> None:
         archive.entries += map(_entry, infos)
         return
     budget = Budget.of(archive.size, unpacked)
+    algorithms = ("sha256", *_more_algorithms(archive, zipped, infos))
     for info in infos:
         if info.filename.endswith("/") or info.flag_bits & 1 or info.compress_type not in METHODS:
             archive.entries.append(_entry(info))
             continue
         try:
-            _read_member(archive, zipped, info, budget)
+            _read_member(archive, zipped, info, algorithms, budget)
         except UnreadableBinary as reason:
             archive.unreadable_objects[info.orig_filename] = str(reason)
         except ZIP_ERRORS as reason:
             archive.entries.append(_entry(info, defect=error_text(reason)))
 
 
-def _read_member(archive: Archive, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> None:
+def _more_algorithms(archive: Archive, zipped: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo]) -> list[str]:
+    """Return the algorithms that RECORD has beside sha256, of those that the standard permits and tools write."""
+    for info in infos:
+        name = info.orig_filename
+        if not (_is_dist_info_file(name) and name.endswith("/RECORD")):
+            continue
+        try:
+            is_plain = info.compress_type in METHODS and info.file_size <= _limit(archive, name)
+            text = zipped.read(info) if is_plain else b""
+        except ZIP_ERRORS:
+            text = b""
+        return [algorithm for algorithm in ("sha384", "sha512") if f",{algorithm}=".encode() in text]
+    return []
+
+
+def _limit(archive: Archive, name: str) -> int:
+    return TEXT_LIMIT + (archive.size if name.endswith("/RECORD") else 0)
+
+
+def _read_member(
+    archive: Archive, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, algorithms: Sequence[str], budget: Budget
+) -> None:
     name = info.orig_filename
-    is_text, is_record = _is_dist_info_file(name), name.endswith("/RECORD")
-    limit = TEXT_LIMIT + (archive.size if is_record else 0)
+    is_text, limit = _is_dist_info_file(name), _limit(archive, name)
     if is_text and info.file_size > limit:
         raise OverLimit(f"{name} has {info.file_size:,} bytes, more than {limit:,}")
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
-        digest, kind, head = _read_content(zipped, info, copy)
-        archive.entries.append(_entry(info, sha256=digest, kind=kind, head=b"" if kind else head))
+        digests, kind, head = _read_content(zipped, info, algorithms, copy)
+        archive.entries.append(_entry(info, digests=digests, kind=kind, head=b"" if kind else head))
         copy.seek(0)
         if is_text:
             text = copy.read()
@@ -172,19 +198,22 @@ def _read_member(archive: Archive, zipped: zipfile.ZipFile, info: zipfile.ZipInf
             archive.binaries.append(binary)
 
 
-def _read_content(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, copy: IO[bytes]) -> tuple[str, str, bytes]:
-    """Read one member to its end; return its sha256, kind and first bytes. If it is parsed later, write it to ``copy``."""
-    digest = hashlib.sha256()
+def _read_content(
+    zipped: zipfile.ZipFile, info: zipfile.ZipInfo, algorithms: Sequence[str], copy: IO[bytes]
+) -> tuple[dict[str, str], str, bytes]:
+    """Read one member to its end; return its digests, kind and first bytes. If it is parsed later, write it to ``copy``."""
+    digests = {name: hashlib.new(name) for name in algorithms}
     with zipped.open(info) as member:
         chunk = head = member.read(_CHUNK)
         kind = _kind(head)
         is_parsed = bool(kind) or _is_dist_info_file(info.orig_filename)
         while chunk:
-            digest.update(chunk)
+            for digest in digests.values():
+                digest.update(chunk)
             if is_parsed:
                 copy.write(chunk)
             chunk = member.read(_CHUNK)
-    return digest.hexdigest(), kind, head[:_HEAD]
+    return {name: digest.hexdigest() for name, digest in digests.items()}, kind, head[:_HEAD]
 
 
 def _kind(head: bytes) -> str:
@@ -212,6 +241,16 @@ def _is_dist_info_file(path: str) -> bool:
 _DIST_INFO = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "variant.json")
 
 
-def _entry(info: zipfile.ZipInfo, *, sha256: str = "", kind: str = "", defect: str = "", head: bytes = b"") -> Entry:
+def _entry(
+    info: zipfile.ZipInfo,
+    *,
+    digests: Mapping[str, str] | None = None,
+    kind: str = "",
+    defect: str = "",
+    head: bytes = b"",
+) -> Entry:
     mode, encrypted = info.external_attr >> 16, bool(info.flag_bits & 1)
-    return Entry(info.orig_filename, info.file_size, mode, info.compress_type, encrypted, sha256, kind, defect, head)
+    digests = digests or {}
+    sha256 = digests.get("sha256", "")
+    name, size, method = info.orig_filename, info.file_size, info.compress_type
+    return Entry(name, size, mode, method, encrypted, sha256, kind, defect, head, digests)

@@ -16,15 +16,20 @@ from wheel_audit.auditor import WheelReport, audit_in_worker
 from wheel_audit.compare import compare
 from wheel_audit.expected_file import read_expected
 from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.finding import Severity
 from wheel_audit.report import auditing, render, render_changes, render_sizes
 from wheel_audit.terminal import SafeConsole, write, write_json
 from wheel_audit.text import printable
 
 FAILED, USAGE, UNREADABLE = 1, 2, 3
-"""Exit codes: a wheel failed, the command line or the file of ``--expect`` is wrong, a file cannot be read."""
+"""Exit codes: a wheel failed, the command line or a file that it names is wrong, a file cannot be read."""
 
-_CODES = f"""exit codes: 0 all wheels passed, {FAILED} a wheel failed, {USAGE} the command line or the file of --expect is wrong,
-{UNREADABLE} a file cannot be read"""
+_CODES = f"""exit codes: 0 all wheels passed, {FAILED} a wheel failed, {USAGE} the command line, the file of --expect or the older
+wheel is wrong, {UNREADABLE} a file cannot be read"""
+
+
+class BadBaselineError(ValueError):
+    """The older wheel is none, so that there is nothing to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,13 @@ def audit_files(
 ) -> Outcome:
     """Audit wheels and print their reports, as tables or as one JSON array; with ``baseline``, the changes since it.
 
-    ``size`` adds the bytes of each library, ``verbose`` each binary and finding. Raises OSError if the baseline cannot be read.
+    ``size`` adds the bytes of each library, ``verbose`` each binary and finding. Raises OSError if the baseline cannot be
+    opened, and BadBaselineError if it is no wheel.
     """
     old = audit_in_worker(baseline) if baseline else None
+    if old and not old.files:
+        why = next((item.message for item in old.findings if item.severity is Severity.ERROR), "it has no files")
+        raise BadBaselineError(f"{baseline} cannot be compared: {why}")
     reports: list[WheelReport] = []
     unread: list[str] = []
     rows: list[dict[str, object]] = []

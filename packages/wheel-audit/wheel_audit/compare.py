@@ -88,7 +88,7 @@ def _size(subject: Subject, old: int, new: int, file: str = "") -> Iterator[Chan
 
 
 def _device(report: WheelReport) -> tuple[str, ...]:
-    return sorted_archs(arch for binary in report.objects for arch in binary.device_code.archs)
+    return sorted_archs(arch for binary in report.device_objects for arch in binary.device_code.archs)
 
 
 def _libraries(report: WheelReport) -> tuple[str, ...]:

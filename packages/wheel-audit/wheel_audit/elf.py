@@ -122,7 +122,8 @@ def read_elf(path: str, stream: IO[bytes], budget: Budget) -> SharedObject | Non
         return None
     dynamic = elf.dynamic()
     needs = list(elf.version_needs())
-    versions = [need.version for need in needs]
+    # libgcc has a version GLIBC_2.0, also with musl (libgcc-glibc.ver of GCC): numpy's musllinux wheels need it.
+    versions = [need.version for need in needs if not need.library.startswith("libgcc_s")]
     if dynamic.has_versions and not needs:
         raise UnreadableBinary("it needs symbol versions, but its section headers do not show them")
     return SharedObject(

@@ -29,6 +29,9 @@ _RELOCATABLE = "__nv_relfatbin"
 SECTIONS = frozenset({".nv_fatbin", _RELOCATABLE})
 """The sections that hold fat binaries (``fatbinary_section.h`` of CUDA 13.0)."""
 
+IN_PE = {b".nv_fatb": ".nv_fatbin", b"__nv_rel": _RELOCATABLE}
+"""Their names in PE files, which have eight bytes (seen in bitsandbytes 0.43.1 and nvidia-nvjpeg 11.9 to 13.3)."""
+
 _REPORTED = ("kind", "arch", "ptx_isa", "compressed", "toolkit", "relocatable")
 _MAGIC = b"\x50\xed\x55\xba"
 _FATBIN = struct.Struct("<4sHHQ")

@@ -6,10 +6,11 @@ Layouts from Microsoft's "PE Format". Only headers and import tables are read, w
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 from wheel_audit.binary import Binary, BoundedFile, UnreadableBinary, text_at, to_row
+from wheel_audit.fatbin import IN_PE, DeviceCode, read_sections
 from wheel_audit.limits import LONGEST_NAME, Budget
 from wheel_audit.tags import Release, release_text
 
@@ -40,10 +41,21 @@ class PeImage(Binary):
     floor: Release
     imports: tuple[str, ...]
     delayed: tuple[str, ...]
+    device_code: DeviceCode = field(default_factory=DeviceCode)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The DLLs that are loaded with it or on its first call of them."""
+        return (*self.imports, *self.delayed)
+
+    @property
+    def x86_level(self) -> int:
+        """The x86-64 level that it says it needs: PE files say none."""
+        return 0
 
     def to_json(self) -> dict[str, object]:
         """Return the image's row of the machine report."""
-        return to_row(self, "soname", floor=release_text(self.floor))
+        return to_row(self, "soname", floor=release_text(self.floor), device_code=self.device_code.to_json())
 
 
 def read_pe(path: str, stream: IO[bytes], budget: Budget) -> PeImage:
@@ -62,7 +74,10 @@ def read_pe(path: str, stream: IO[bytes], budget: Budget) -> PeImage:
     (table_count,) = struct.unpack_from("<I", header, at - 4)
     table_count = min(table_count, 16, (optional - at) // 8)
     tables = dict(enumerate(struct.unpack_from(f"<{2 * table_count}I", header, at)[::2]))
-    image.sections = tuple(image.rows("<12xIII16x", start + 24 + optional, section_count))
+    rows = list(image.rows("<8sIIII16x", start + 24 + optional, section_count))
+    image.sections = tuple((address, stored, offset) for _, _, address, stored, offset in rows)
+    # A section is filled up with zeros to a round size.
+    device = [(IN_PE[name], offset, min(size, stored)) for name, size, _, stored, offset in rows if name in IN_PE]
     return PeImage(
         path=path,
         size=image.size,
@@ -73,6 +88,7 @@ def read_pe(path: str, stream: IO[bytes], budget: Budget) -> PeImage:
         floor=struct.unpack_from("<HH", header, 48),
         imports=image.names(tables.get(_IMPORTS, 0), 20, 12),
         delayed=image.names(tables.get(_DELAYED, 0), 32, 4),
+        device_code=read_sections(stream, device, budget),
     )
 
 

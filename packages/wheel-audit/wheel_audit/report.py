@@ -66,7 +66,7 @@ def render_sizes(report: WheelReport) -> RenderableType:
     table = plain_table(
         Column("file", overflow="fold"), "part", Column("unpacked", justify="right"), title=printable(report.path.name)
     )
-    libraries = [(item.path, item.size, item.device_code) for item in report.objects]
+    libraries = [(item.path, item.size, item.device_code) for item in report.device_objects]
     for path, size, code in sorted(libraries, key=lambda row: -row[1])[:_MOST_ROWS]:
         parts = device_bytes(code)
         table.add_row(Text(printable(path)), Text("all", "bold"), Text(f"{size:,}", "bold"))
@@ -162,7 +162,7 @@ def _explained(report: WheelReport) -> str:
 
 def _device_code(report: WheelReport) -> str:
     """Return all architectures of the wheel in one line: ``sm_80 sm_90 + PTX 8.5 for compute_90``."""
-    images = [image for item in report.objects for image in item.device_code.images]
+    images = [image for item in report.device_objects for image in item.device_code.images]
     if not images:
         return ""
     isas: dict[str, set[str]] = {}

@@ -12,7 +12,8 @@ _TABLES = tomllib.loads(Path(__file__).with_name("known_libraries.toml").read_te
 
 SYSTEM: tuple[str, ...] = tuple(_TABLES["linux"])
 TORCH: tuple[str, ...] = tuple(_TABLES["torch"])
-KNOWN_EXTERNAL: tuple[str, ...] = (*TORCH, *_TABLES["external"])
+DRIVER: tuple[str, ...] = tuple(_TABLES["driver"])
+KNOWN_EXTERNAL: tuple[str, ...] = (*TORCH, *DRIVER, *_TABLES["external"])
 PROVIDERS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = tuple(
     (tuple(row["libraries"]), tuple(row["distributions"])) for row in _TABLES["provider"]
 )
@@ -41,6 +42,24 @@ REDISTRIBUTABLE = re.compile(r"(?:msvcp|concrt|vccorlib|vcomp|vcamp|mfc)[0-9]+(?
 
 MACOS_PYTHON = re.compile(r"(?:^|/)(?:Python3?\.framework/.*|libpython3[.0-9]*t?\.dylib)$")
 """Python's library on macOS, in a framework or not."""
+
+
+_NUMBERED = re.compile(
+    r"(?:lib([\w-]+)\.so\.(\d{1,3})(?:\.\d+)*|([a-z-]+)(?:64)?_(\d\d)\d?(?:_\d+)?\.dll)", re.IGNORECASE
+)
+_CUDA = [(re.compile(names, re.IGNORECASE), majors) for names, majors in _TABLES["cuda"].items()]
+
+
+def cuda_majors(library: str) -> tuple[str, ...]:
+    """Return the CUDA major releases that have a library of this file name, oldest first; empty if the name tells none.
+
+    ``libcusolver.so.11`` is in CUDA 11 and 12. Names on Windows have the minor release, too: ``cudart64_110.dll``.
+    """
+    if not (match := _NUMBERED.fullmatch(library)):
+        return ()
+    name, number = match[1] or match[3], match[2] or match[4]
+    majors = next((majors for names, majors in _CUDA if names.fullmatch(name)), None)
+    return () if majors is None else tuple(majors.get(number, ())) if majors else (number,)
 
 
 def is_system_library(name: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from packaging.tags import compatible_tags, cpython_tags
+from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms
 
 Release = tuple[int, ...]
 """A version of a C or C++ library: (2, 28), (3, 4, 24)."""
@@ -68,10 +69,58 @@ def parse_platform(text: str) -> PlatformTag:
         system: System = "manylinux" if match[1] == "manylinux" else "musllinux"
         return PlatformTag(text, system, (int(match[2]), int(match[3])), match[4])
     if match := _MACOS_TAG.fullmatch(text):
-        return PlatformTag(text, "macos", None, match[3], (int(match[1]), int(match[2])))
+        release = int(match[1]), int(match[2])
+        # macOS 11 says that it is 10.16 to programs of older systems.
+        return PlatformTag(text, "macos", None, match[3], (11, 0) if release == (10, 16) else release)
     if text in _WINDOWS:
         return PlatformTag(text, "windows", None, _WINDOWS[text])
     return PlatformTag(text, "any" if text == "any" else "other")
+
+
+def oldest_tags(tags: Iterable[PlatformTag]) -> list[PlatformTag]:
+    """Return the tag with the oldest C library or macOS for each system and machine: releases of two systems have no order."""
+    oldest: dict[tuple[str, str], PlatformTag] = {}
+    for tag in sorted(tags, key=lambda tag: tag.libc or tag.macos or ()):
+        if tag.libc or tag.macos:
+            oldest.setdefault((tag.system, tag.arch), tag)
+    return list(oldest.values())
+
+
+_LINUX_ARCHES = "x86_64(?:_v[234])?|i686|aarch64|armv[678]l|ppc64|ppc64le|s390x|riscv64|loongarch64"
+_TAKEN = re.compile(
+    rf"any|linux_\w+|manylinux(?:1|2010)_(?:x86_64|i686)|(?:manylinux2014|(?:many|musl)linux_\d+_\d+)_(?:{_LINUX_ARCHES})|"
+    r"win32|win_(?:amd64|arm64|ia64|arm32)|android_\d+_\w+|ios_\d+_\d+_\w+_iphone(?:os|simulator)|"
+    r"(?:pyodide|pyemscripten|emscripten|wasi)_\w+"
+)
+_FAMILY = re.compile(r"(?:many|musl)?linux|win|mac|android|ios|pyodide")
+
+
+def is_taken(tag: PlatformTag) -> bool:
+    """Whether an installer may take a platform tag; True for a system whose tags are not known, such as FreeBSD's.
+
+    Sources: PEP 425, 600, 656, 730, 738 and 783; for macOS ``packaging``, as pip and uv do.
+    """
+    if tag.system == "macos":
+        return tag.text in _macos_tags()
+    return bool(_TAKEN.fullmatch(tag.text)) or not _FAMILY.match(tag.text)
+
+
+@cache
+def _macos_tags() -> frozenset[str]:
+    """Return all tags that an installer takes: of a release since 11 only the first minor one, for arm64 none before 11."""
+    newest = {"arm64": (99, 0), "x86_64": (99, 0), "i386": (10, 16), "ppc64": (10, 5), "ppc": (10, 6)}
+    return frozenset(tag for arch, release in newest.items() for tag in mac_platforms(release, arch))
+
+
+_OWN_ABI = re.compile(r"cp(\d{2,3})-(?:none|cp\1[dmut]*|abi3t?)|py\d{1,3}-none")
+
+
+def is_for_a_python(tag: Tag) -> bool:
+    """Whether some Python takes interpreter and ABI of a tag: ``py3-cp312`` and ``cp312-cp311`` are for none (PEP 425).
+
+    Other Pythons than CPython have their own rules.
+    """
+    return bool(_OWN_ABI.fullmatch(f"{tag.interpreter}-{tag.abi}")) or not re.match(r"(?:cp|py)\d", tag.interpreter)
 
 
 def arch_of(platform: str) -> str:

@@ -16,7 +16,9 @@ from typing import Any
 
 from wheel_audit.elf import SharedObject
 from wheel_audit.fatbin import DeviceImage
+from wheel_audit.pe import PeImage
 from wheel_audit.readers import json_of
+from wheel_audit.systems import cuda_majors
 from wheel_audit.wheel import is_grafted
 
 NULL = "null"
@@ -29,7 +31,6 @@ X86, LEVEL = "x86_64", "level"
 _PREFIXES = {"sm": "real", "compute": "virtual"}
 _LABEL, _WORD, _VALUE = (re.compile(pattern) for pattern in (r"[0-9a-z_.]+\Z", r"[a-z0-9_]+\Z", r"[a-z0-9_.]+\Z"))
 _RELEASE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?\Z")
-_NUMBERED = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d{1,3})")
 _KEYS = {"$schema", "default-priorities", "variants"}
 
 Properties = Mapping[str, Mapping[str, Sequence[str]]]
@@ -60,7 +61,7 @@ def dialects() -> tuple[str, ...]:
     return tuple(row["name"] for row in _facts()["dialects"])
 
 
-def derive(objects: Iterable[SharedObject]) -> Properties:
+def derive(objects: Iterable[SharedObject | PeImage]) -> Properties:
     """Return the properties that a wheel's objects prove; none for one that fits every machine.
 
     ``x86_64 :: level`` is the level that objects say they need, if it is above the first. ``sm_arch`` has all architectures with code. ``cuda_version_lower_bound`` is the oldest driver that runs all of it:
@@ -73,9 +74,9 @@ def derive(objects: Iterable[SharedObject]) -> Properties:
     return _cuda_properties(objects) | ({X86: {LEVEL: [f"v{level}"]}} if level > 1 else {})
 
 
-def _cuda_properties(objects: Iterable[SharedObject]) -> dict[str, dict[str, list[str]]]:
+def _cuda_properties(objects: Iterable[SharedObject | PeImage]) -> dict[str, dict[str, list[str]]]:
     built = [item for item in objects if not is_grafted(item.path)]
-    linked = {match[1] for item in built for match in map(_NUMBERED.match, item.needed) if match}
+    linked = {majors[0] for item in built for name in item.needed if (majors := cuda_majors(name))}
     images = [image for item in built for image in item.device_code.images if image.kind in ("elf", "ptx")]
     if damaged := next((item for item in built if item.device_code.defect), None):
         raise BadVariant(f"the device code of {damaged.path} cannot be read: {damaged.device_code.defect}")
@@ -237,7 +238,7 @@ def _check_providers(section: object, wanted: Mapping[str, object], spaces: Sequ
             raise BadVariant(f"names another provider of {name} than {wanted.get(name)}"[:300])
 
 
-def contradictions(variant: Variant, objects: Sequence[SharedObject]) -> Iterable[str]:
+def contradictions(variant: Variant, objects: Sequence[SharedObject | PeImage]) -> Iterable[str]:
     """Yield how a variant's properties contradict the wheel's objects."""
     try:
         proven = derive(objects)

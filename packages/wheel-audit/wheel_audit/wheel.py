@@ -69,6 +69,11 @@ class WheelBinaries:
         return tuple(binary for binary in self.binaries if isinstance(binary, PeImage))
 
     @property
+    def device_objects(self) -> tuple[SharedObject | PeImage, ...]:
+        """The objects that may have device code and need CUDA's libraries: CUDA has no macOS any more."""
+        return tuple(binary for binary in self.binaries if isinstance(binary, SharedObject | PeImage))
+
+    @property
     def bundled(self) -> tuple[Binary, ...]:
         """The libraries that a repair tool copied into ``NAME.libs/`` or ``.dylibs/``."""
         return tuple(binary for binary in self.binaries if is_grafted(binary.path))
@@ -112,6 +117,11 @@ class Wheel(WheelBinaries):
 def is_extension_or_dll(image: PeImage) -> bool:
     """Whether Python or another library loads this PE image."""
     return image.is_library and image.file_name.lower().endswith((".pyd", ".dll"))
+
+
+def starts_module(binary: SharedObject) -> bool:
+    """Whether Python can import this object; torch and ctypes load others, whatever Python their name is for."""
+    return hash(f"PyInit_{binary.file_name.partition('.')[0]}") in binary.symbols.defined
 
 
 def is_grafted(path: str) -> bool:

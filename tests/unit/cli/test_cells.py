@@ -38,6 +38,18 @@ def test_a_cell_that_is_not_there(tmp_path: Path, name: str, said: str, hint: st
     assert (root, plan.recipe, cell.id) == (tmp_path, "b", "cp312")
 
 
+def test_build_arguments_of_several_recipes(tmp_path: Path) -> None:
+    for recipe, level in {"a": 'variables.LEVEL = "1"\n', "b": ""}.items():
+        (tmp_path / f"{recipe}.toml").write_text(level + RECIPE.format(recipe))
+    names = [str(tmp_path / "a.toml"), str(tmp_path / "b.toml")]
+    sets = ["*.args.LEVEL=2", "*.args.BUILDKIT_CACHE_MOUNT_NS=x"]
+    plans = [plan for _, plan in resolved(names, sets, tmp_path, dated=False)]
+    assert [plan.values().get("LEVEL") for plan in plans] == ["2", None]
+    assert all(cell.args["BUILDKIT_CACHE_MOUNT_NS"] == "x" for plan in plans for cell in plan.cells)
+    with pytest.raises(UsageError, match="no recipe has variable LEVLE"):
+        resolved(names, ["*.args.LEVLE=2"], tmp_path, dated=False)
+
+
 @pytest.mark.parametrize(
     ("globs", "chosen"),
     [

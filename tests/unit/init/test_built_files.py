@@ -38,6 +38,120 @@ def test_what_build_files_name(tmp_path: Path, files: dict[str, str], built: lis
     assert sorted(built_files(tree, sources, is_native=True)) == built
 
 
+MESON = PROJECT.format(backend="meson-python").replace("meson-python.build", "mesonpy")
+OPTIONS = "option('gpu', type: 'boolean', value: false, description: 'the GPU (value: true)')\n"
+FEATURE = "option('gpu', type: 'feature', value: 'auto')\n"
+ALGEBRA = """\
+project(wavy CXX)
+add_library(w MODULE wavy/fast.cpp)
+if(${ALGEBRA} STREQUAL "builtin")
+elseif(${ALGEBRA} STREQUAL "cuda")
+  target_sources(w PRIVATE gpu/kernel.cu)
+  enable_language(CUDA)
+endif()
+"""
+CORE = PROJECT.format(backend="scikit_build_core").replace('["scikit_build_core"]', '["scikit-build-core"]')
+
+
+@pytest.mark.parametrize(
+    ("condition", "options", "settings", "is_built"),
+    [
+        ("get_option('gpu')", OPTIONS, "", False),
+        ("get_option('gpu')", OPTIONS.replace("false", "true"), "", True),
+        ("get_option('gpu')", OPTIONS.replace(" value: false,", ""), "", True),
+        ("not get_option('gpu')", OPTIONS, "", True),
+        ("wants and host_machine.system() == 'linux'", OPTIONS, "", False),
+        ("wants or dependency('cuda').found()", OPTIONS, "", True),
+        ("get_option('gpu') == true", OPTIONS, "", False),
+        ("get_option('gpu').enabled()", FEATURE, "", False),
+        ("get_option('gpu').allowed()", FEATURE, "", True),
+        ("get_option('other')", OPTIONS, "", True),
+        # What the project itself says has precedence.
+        ("get_option('gpu')", OPTIONS, '[tool.meson-python.args]\nsetup = ["-Dgpu=true"]\n', True),
+        ("get_option('gpu')", OPTIONS, '[tool.cibuildwheel]\nconfig-settings = "setup-args=-Dgpu=true"\n', True),
+        (
+            "get_option('gpu')",
+            OPTIONS.replace("false", "true"),
+            '[tool.cibuildwheel.linux]\nconfig-settings = { setup-args = ["-Dgpu=false"] }\n',
+            False,
+        ),
+    ],
+)
+@pytest.mark.parametrize("names", ["'gpu/kernel.cu', 'gpu/host.cpp'", "subdir('gpu')"])
+def test_an_option_of_meson_that_is_off(
+    tmp_path: Path, condition: str, options: str, settings: str, is_built: bool, names: str
+) -> None:
+    build = f"""\
+project('wavy', 'cpp')
+wants = get_option('gpu') == true
+py.extension_module('wavy', 'wavy/fast.cpp')
+if {condition}
+  dependency('cuda')
+  {names if "subdir" in names else f"py.extension_module('gpu', {names})"}
+endif
+"""
+    below = {"gpu/meson.build": "py.extension_module('gpu', 'kernel.cu', 'host.cpp')\n"} if "subdir" in names else {}
+    files = {
+        "pyproject.toml": MESON + settings,
+        "meson.build": build,
+        "meson_options.txt": options,
+        "wavy/fast.cpp": "",
+        "gpu/kernel.cu": "#include <cuda.h>\n",
+        "gpu/host.cpp": "#include <gpu.h>\n",
+        "gpu/gpu.h": "#include <cuda_runtime.h>\n",
+        # What is vendored or older does not build the wheel.
+        "legacy_setup.py": "sources = glob('gpu/*.cu')\n",
+        "src/CMakeLists.txt": "add_library(g ../gpu/kernel.cu)\nenable_language(CUDA)\n",
+        **below,
+    }
+    tree = scan(write_project(tmp_path, files))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, chosen: chosen[0])
+    assert ("builder.toolkit" in made.draft.entries) is is_built
+    assert "pkgconf-pkg-config" in made.draft.texts("builder.system-packages") or not is_built
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_built"),
+    [
+        ("", True),
+        ('[tool.scikit-build.cmake.define]\nALGEBRA = "builtin"\n', False),
+        ('[tool.scikit-build.cmake.define]\nALGEBRA = "mkl"\n', False),
+        ('[tool.scikit-build.cmake.define]\nALGEBRA = "cuda"\n', True),
+        ('[tool.scikit-build.cmake.define]\nALGEBRA = { env = "X" }\n', True),
+        ('[tool.scikit-build.cmake.define]\nALGEBRA = { env = "X", default = "mkl" }\n', False),
+        ('[tool.scikit-build]\ncmake.args = ["-DALGEBRA:STRING=mkl"]\n', False),
+        ('[tool.cibuildwheel]\nenvironment = { CMAKE_ARGS = "-DALGEBRA=mkl" }\n', False),
+        ('[tool.cibuildwheel]\nconfig-settings = "cmake.define.ALGEBRA=mkl"\n', False),
+        (
+            '[tool.scikit-build.cmake.define]\nALGEBRA = "mkl"\n'
+            '[[tool.scikit-build.overrides]]\nif.env.X = true\ncmake.define.ALGEBRA = "cuda"\n',
+            True,
+        ),
+    ],
+)
+def test_a_definition_that_switches_a_branch_of_cmake_off(tmp_path: Path, settings: str, is_built: bool) -> None:
+    files = {"CMakeLists.txt": ALGEBRA, "wavy/fast.cpp": "", "gpu/kernel.cu": "", "pyproject.toml": CORE + settings}
+    tree = scan(write_project(tmp_path, files))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, chosen: chosen[0])
+    assert ("builder.toolkit" in made.draft.entries) is is_built
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_built"),
+    [("if(PLUS)", False), ("if(NOT PLUS)", True), ("if(NOT PLUS)\nelse()", False), ("if(OTHER)\nelseif(PLUS)", False)],
+)
+def test_a_definition_that_is_off(tmp_path: Path, condition: str, is_built: bool) -> None:
+    cmake = f"project(wavy CXX)\noption(PLUS OFF)\n{condition}\nadd_subdirectory(gpu)\nendif()\n"
+    files = {
+        "CMakeLists.txt": cmake,
+        "gpu/CMakeLists.txt": "enable_language(CUDA)\n",
+        "pyproject.toml": f"{CORE}[tool.scikit-build.cmake.define]\nPLUS = false\n",
+    }
+    tree = scan(write_project(tmp_path, files))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, chosen: chosen[0])
+    assert ("builder.toolkit" in made.draft.entries) is is_built
+
+
 def test_headers_are_those_near_compiled_files(tmp_path: Path) -> None:
     sources = ["src/a.cu", "src/a.h", "src/detail/b.h", "include/wavy/c.h", "utils/k.h"]
     tree = scan(write_project(tmp_path, {**dict.fromkeys(sources, ""), "CMakeLists.txt": "add_library(a src/a.cu)"}))

@@ -98,6 +98,71 @@ def test_an_option_that_is_switched_off(tmp_path: Path) -> None:
     assert "wheel.abi3" in made(tmp_path, setup_py("LIMITED = True", _CALL, options)).draft.entries
 
 
+_ABI3 = ', options={"bdist_wheel": {"py_limited_api": "cp39"}} if LIMITED else {}'
+
+
+@pytest.mark.parametrize(
+    ("limited", "settings", "is_on"),
+    [
+        ('os.getenv("DEMO_A") == "1"', "", False),
+        ('os.getenv("DEMO_A", "1") == "1"', "", True),
+        ('os.environ.get("DEMO_A", "0") in ("1", "true")', "", False),
+        ('bool(os.environ.get("DEMO_A"))', "", False),
+        ('bool(int(os.getenv("DEMO_A", "0")))', "", False),
+        ('not os.getenv("DEMO_A")', "", True),
+        ('"DEMO_A" in os.environ', "", False),
+        ('os.getenv("DEMO_A", "OFF").lower() != "off"', "", False),
+        ('os.getenv("DEMO_A") is not None and sys.version_info > (3, 9)', "", False),
+        ('os.getenv("DEMO_A") or sys.version_info > (3, 9)', "", True),
+        ('os.getenv("DEMO_A") == "1"', '[tool.cibuildwheel]\nenvironment = { DEMO_A = "1" }\n', True),
+        ('os.getenv("DEMO_A") == "1"', "[tool.cibuildwheel.linux]\nenvironment = \"X=2 DEMO_A='1'\"\n", True),
+        ('os.getenv("DEMO_A") == "1"', '[tool.cibuildwheel]\nenvironment = { DEMO_A = "0" }\n', False),
+        # Something else may set it.
+        ('os.getenv("DEMO_CUDA") == "1"', "", True),
+        ('os.getenv("PYTHONPATH") == "1"', "", True),
+        ('os.getenv(NAME) == "1"', "", True),
+        ('os.getenv("DEMO_A") == "1"\nif "--limited" in sys.argv:\n    LIMITED = True', "", True),
+        ("False\nfor LIMITED in find(): pass", "", True),
+        ('False\nos.environ["DEMO_A"] = "1"\nLIMITED = os.getenv("DEMO_A") == "1"', "", True),
+        ('False\nif os.getenv("DEMO_A"):\n    LIMITED = True', "", False),
+    ],
+)
+def test_a_variable_that_is_not_set_switches_the_stable_abi_off(
+    tmp_path: Path, limited: str, settings: str, is_on: bool
+) -> None:
+    files = {**setup_py(f"LIMITED = {limited}", _CALL, _ABI3), **({"pyproject.toml": settings} if settings else {})}
+    draft = made(tmp_path, files).draft
+    assert ("wheel.abi3" in draft.entries) is is_on
+    named = [note for note in draft.notes if "no stable ABI" in note]
+    assert [note.split(", which")[0].partition(" ")[2] for note in named] == (
+        ["is for builds with DEMO_A"] if not is_on and '"0" }' not in settings else []
+    )
+
+
+def test_modules_of_a_build_with_a_variable_are_named(tmp_path: Path) -> None:
+    text = """\
+import os
+from setuptools import Extension, setup
+modules = []
+if os.environ.get("DEMO_SPEED") == "1":
+    from Cython.Build import cythonize
+    modules.append(Extension("demo._c", ["demo/a.pyx"], libraries=["z"]))
+setup(name="demo", packages=["demo"], ext_modules=modules)
+"""
+    files = {"setup.py": text, "demo/__init__.py": "", "demo/a.pyx": "", "demo/a.c": ""}
+    draft = made(tmp_path / "off", files).draft
+    assert not draft.texts("builder.system-packages")
+    assert "cython" not in draft.texts("builder.requirements")
+    assert [note.partition("; for")[0] for note in draft.notes] == [
+        "setup.py:6 is for builds with DEMO_SPEED, which is not set: the recipe has no extension modules from there"
+    ]
+    files["pyproject.toml"] = '[tool.cibuildwheel]\nenvironment = { DEMO_SPEED = "1" }\n'
+    draft = made(tmp_path / "on", files).draft
+    assert draft.texts("builder.system-packages") == ["zlib1g-dev"]
+    assert "cython" in draft.texts("builder.requirements")
+    assert not draft.notes
+
+
 def test_flags_for_builds_without_a_list_are_none(tmp_path: Path) -> None:
     flags = 'if not os.environ.get("TORCH_CUDA_ARCH_LIST"):\n    FLAGS = [f"arch=compute_{number},code=sm_{number}"]'
     found = made(tmp_path, setup_py(flags))

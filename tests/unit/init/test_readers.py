@@ -65,6 +65,23 @@ setup(**dict(name="from-dict"), package_dir={str(""): str("lib")}, py_modules=["
     assert [fact.text for fact in (*setup.names, *setup.keywords["py_modules"])] == ["a.b", "c", "a"]
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "packages"),
+    [
+        # A table of something else, as in lmdb.
+        ("LIBRARIES = [dict(name='v09', packages=['v'])]\nsetup(name='lmdb')", ["lmdb"], None),
+        ("setup(name='lmdb')\nLIBRARIES = [dict(name='v09', packages=['v'])]", ["lmdb"], None),
+        ("more = dict(name='other', packages=['a'])\nsetup(name='demo', **more)", ["demo"], ["a"]),
+        ("more = dict(name='other', packages=['a'])\nrun(**more)", ["other"], ["a"]),
+    ],
+)
+def test_what_setup_is_given_counts_before_other_tables(text: str, name: list[str], packages: list[str] | None) -> None:
+    setup = read_setup_py(text)
+    assert setup
+    found = {key: [fact.text for fact in facts] for key, facts in setup.keywords.items()}
+    assert found == {"name": name, **({"packages": packages} if packages else {})}
+
+
 @pytest.mark.parametrize("text", ["print 'python 2'", "def f(:\n", "\0"])
 def test_setup_py_of_python_2(text: str) -> None:
     assert read_setup_py(text) is None
@@ -87,7 +104,46 @@ def test_warnings_of_setup_py_are_not_shown(recwarn: pytest.WarningsRecorder) ->
 )
 def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[str]) -> None:
     found = cibuildwheel(tmp_path, f"{settings}\nbuild-verbosity = 1")
-    assert [python for python in DEBIAN.pythons if found.selects(python)] == pythons
+    assert [python for python in DEBIAN.pythons if found.selects(python, ["manylinux_x86_64"])] == pythons
+
+
+_LEFT_OUT = "build and skip of cibuildwheel (pyproject.toml:3)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "pythons", "rest"),
+    [
+        ('build = ["cp312-*", "cp314t-*"]', ["3.12", "3.14t"], []),
+        ('build = "cp314t-*"', ["3.14t"], []),
+        ('build = "cp31{3,4}{,t}-manylinux*"', ["3.13", "3.14", "3.14t"], [("Python 3.13t (pyproject.toml:3)", "not in the base")]),
+        ('build = "cp314*"', ["3.14"], []),
+        ('build = "cp314* *t-*"\nskip = "cp315*"', ["3.14", "3.14t"], []),
+        ('build = "cp312-* cp314t-*"\nskip = "cp314t-*"', ["3.12"], []),
+        ('build = "cp310-* cp312-*"', ["3.12"], [("Python 3.10 (pyproject.toml:3)", "requires-python leaves it out")]),
+        ('build = ["cp312-manylinux_aarch64"]\narchs = ["aarch64"]', ["3.12"], []),
+        (
+            'build = "cp312-*x86_64 cp313-musllinux* cp314-*aarch64"\narchs = "auto aarch64"',
+            ["3.12", "3.14"],
+            [("Python 3.13 (pyproject.toml:3)", "for no platform of the recipe")],
+        ),
+        (
+            'build = "pp*"',
+            ["3.11", "3.12", "3.13", "3.14", "3.15"],
+            [(_LEFT_OUT, "they select none of the wheels that the base builds: manylinux_x86_64")],
+        ),
+        ('skip = "cp31[345]*"', ["3.11", "3.12"], []),
+    ],
+)  # fmt: skip
+def test_pythons_of_cibuildwheel(
+    tmp_path: Path, settings: str, pythons: list[str], rest: list[tuple[str, str]]
+) -> None:
+    text = (
+        f'project = {{ name = "demo", version = "1", requires-python = ">=3.11" }}\n\n[tool.cibuildwheel]\n{settings}\n'
+    )
+    tree = scan(write_project(tmp_path, {"pyproject.toml": text, "demo.c": ""}))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    assert made.draft.texts("matrix.python") == pythons
+    assert [tuple(item) for item in made.draft.rest] == rest
 
 
 @pytest.mark.parametrize(
@@ -150,10 +206,53 @@ def test_selectors_of_cibuildwheel(tmp_path: Path, settings: str, pythons: list[
     ],
 )
 def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str, value: object) -> None:
-    found = cibuildwheel(tmp_path, settings, **{"tests/x.py": ""})
+    found = cibuildwheel(tmp_path, settings, **{"tests/x.py": "", "gen.sh": "make all\n"})
     assert found.values[key][0] == value
     assert found.rest == []
     assert str(found.values[key][1]).startswith("pyproject.toml:")
+
+
+_MISSING = "the project has no {}; write it as builder.before-build"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        *((start + "ci.sh", "it installs packages") for start in ("", "./", "{project}/", "{package}/", "/project/")),
+        ("bash {project}/.ci/all.sh", "it installs packages"),
+        ("cd .ci && sudo ./all.sh", "it installs packages"),
+        ("bash -ex ./get.sh", "it downloads"),
+        ("./none.sh", _MISSING.format("none.sh")),
+        ("make && python {project}/tools/none.py", _MISSING.format("tools/none.py")),
+        ("cd tools && ./ci.sh", _MISSING.format("tools/ci.sh")),
+        ("./plain.sh", ""),
+        ("../above.sh", ""),
+        ("/opt/python/bin/python -m none.module", ""),
+        ("bash -c 'make none.sh'", ""),
+        ("CC=gcc make ./none.sh", ""),
+        ("cd {project}/.ci && ./plain.sh", ""),
+    ],
+)
+def test_scripts_that_prepare_a_build(tmp_path: Path, command: str, reason: str) -> None:
+    command = f"bash {command}" if command == "ci.sh" else command
+    files = {"ci.sh": "yum install x\n", ".ci/all.sh": "yum install x\n", ".ci/plain.sh": "", "get.sh": "curl x\n"}
+    found = cibuildwheel(tmp_path, f'before-all = "{command}"', **{**files, "plain.sh": "make\n"})
+    assert ("builder.before-build" in found.values) is not bool(reason)
+    assert [line.reason[: len(reason)] for line in found.rest] == ([reason] if reason else [])
+
+
+def test_a_script_that_is_a_link_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "ci.sh").symlink_to("/etc/hostname")
+    (line,) = cibuildwheel(tmp_path, 'before-all = "./ci.sh"').rest
+    assert line.reason.startswith(_MISSING.format("ci.sh"))
+
+
+@pytest.mark.parametrize("empty", ['before-all = ""', "before-all = []", 'before-build = " "'])
+def test_an_empty_command_prepares_nothing(tmp_path: Path, empty: str) -> None:
+    found = cibuildwheel(tmp_path, f'{empty}\nenvironment = "A=1"\nconfig-settings = "b=c"')
+    kept = {key: value for key, (value, _) in found.values.items() if value}
+    assert kept == {"builder.environment": {"A": "1"}, "wheel.config-settings": {"b": "c"}}
+    assert found.rest == []
 
 
 @pytest.mark.parametrize(
@@ -180,6 +279,11 @@ def test_settings_with_the_same_meaning(tmp_path: Path, settings: str, key: str,
         ('test-requires = "-r requirements.txt"', "a recipe requires distributions of the package index only"),
         ('test-requires = ["demo @ https://example.org/demo.zip"]', "a recipe requires distributions"),
         ('container-engine = "podman"', "a recipe has no such setting"),
+        ('[[tool.cibuildwheel.overrides]]\nselect = "cp312-*"', "settings of some cells are [[matrix.overrides]]"),
+        ('audit-command = "abi3audit {wheel}"', "the audit looks at every wheel"),
+        ('enable = ["cpython-freethreading"]', "free-threaded Pythons are those that `build` names"),
+        ('manylinux-aarch64-image = "manylinux2014"', "builder.base is for both platforms"),
+        ('musllinux-x86_64-image = "musllinux_1_2"', "a recipe has one base"),
         ("[tool.cibuildwheel.windows]\narchs = []", "the recipe builds for Linux only"),
     ],
 )
@@ -544,6 +648,34 @@ def test_includes_in_comments_do_not_count(tmp_path: Path) -> None:
         ),
         ({"src/a/x/__init__.py": "", "src/b/y/__init__.py": ""}, None),
         ({"foo_bar/__init__.py": "", "foo_bar/sub/__init__.py": ""}, "foo_bar"),
+        # What a source distribution lists, if the packages of setup.py are not there, as in pycryptodomex.
+        (
+            {
+                "setup.py": 'setup(packages=["pkg"], package_dir={"": "lib"})',
+                "lib/pkgx/a/__init__.py": "",
+                "lib/foo_bar.egg-info/top_level.txt": "pkgx\n",
+                "lib/pkgx/__init__.py": "",
+                "lib/other/__init__.py": "",
+            },
+            "pkgx",
+        ),
+        (
+            {
+                "setup.py": 'setup(packages=["pkg"], package_dir={"": "lib"})',
+                "lib/pkg/__init__.py": "",
+                "lib/pkgx/__init__.py": "",
+                "lib/foo_bar.egg-info/top_level.txt": "pkgx\n",
+            },
+            "pkg",
+        ),
+        # Meson installs it under another name, as in scs.
+        (
+            {
+                "foo_bar/py/__init__.py": "",
+                "meson.build": "py.install_sources('foo_bar/py/__init__.py', subdir: 'foo_bar')\n",
+            },
+            "foo_bar",
+        ),
     ],
 )
 def test_the_module_to_import(tmp_path: Path, files: dict[str, str], module: str | None) -> None:
@@ -564,6 +696,11 @@ def test_the_name_in_a_source_distribution(tmp_path: Path) -> None:
         tmp_path, {"setup.py": "setup(name=NAME)\n", "PKG-INFO": "Metadata-Version: 2.1\nName: Demo\n"}
     )
     assert read_project(scan(root), "").metadata.name == ("Demo", ("PKG-INFO", 0))
+    # One setup.py for several distributions.
+    (root / "setup.py").write_text('setup(name="other")\n')
+    assert read_project(scan(root), "").metadata.name == ("Demo", ("PKG-INFO", 0))
+    (root / "setup.cfg").write_text("[metadata]\nname = own\n")
+    assert read_project(scan(root), "").metadata.name == ("own", ("setup.cfg", 2))
 
 
 def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:

@@ -129,6 +129,21 @@ def test_a_number_is_what_github_reads(tmp_path: Path) -> None:
     assert axes(found) == {"python": ["3.9", "3.1", "3.11"]}
 
 
+def test_a_free_threaded_python_of_a_matrix_is_one_of_the_base(tmp_path: Path) -> None:
+    read(
+        tmp_path,
+        "w: {strategy: {matrix: {python: ['3.9', '3.13t', '3.14t', '3.14']}}, steps: [{run: pip wheel .}]}\n",
+    )
+    files = {"pyproject.toml": '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.10"\n', "a.c": ""}
+    tree = scan(write_project(tmp_path, files))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    assert made.draft.texts("matrix.python") == ["3.14", "3.14t"]
+    assert [(item.what, item.reason) for item in made.draft.rest] == [
+        ("Python 3.13t (.github/workflows/build.yml:2)", "not in the base"),
+        ("Python 3.9 (.github/workflows/build.yml:2)", "requires-python leaves it out"),
+    ]
+
+
 @pytest.mark.parametrize(
     "job",
     [
@@ -184,6 +199,11 @@ def test_a_table_that_contains_itself_ends(tmp_path: Path) -> None:
         ("aarch64-apple-darwin", []),
         ("my-machine", ["linux/amd64"]),
         ("linuxarm64", ["linux/arm64"]),
+        ("wasm32-unknown-emscripten", []),
+        ("armv7l", []),
+        ("armv7-unknown-linux-gnueabihf", []),
+        ("x86", []),
+        ("x86-64", ["linux/amd64"]),
     ],
 )
 def test_the_platform_of_a_runner(tmp_path: Path, runner: str, platforms: list[str]) -> None:
@@ -210,6 +230,10 @@ def test_the_platform_of_a_runner(tmp_path: Path, runner: str, platforms: list[s
             "runs-on: ubuntu-latest, strategy: {matrix: {arch: [ppc64le, i686]}}, steps: [{run: cibuildwheel}]",
             ("linux/arm64",),
         ),
+        (
+            "runs-on: linux-x64, strategy: {matrix: {arch: [ppc64le, armv7l]}}, steps: [{run: cibuildwheel}]",
+            ("linux/arm64",),
+        ),
         ("runs-on: ubuntu-latest, steps: [{run: python -m build --sdist}]", ("linux/arm64",)),
         ("runs-on: ubuntu-latest, steps: [{run: twine upload dist/*.whl}]", ("linux/arm64",)),
         ("runs-on: windows-latest, steps: [{run: cibuildwheel .}]", ("linux/arm64",)),
@@ -222,6 +246,121 @@ def test_a_platform_may_have_a_job_of_its_own(tmp_path: Path, other: str, platfo
     assert found.platforms is not None
     assert found.platforms[0] == platforms
     assert found.axes["python"][0] == ("3.12", "3.13")
+
+
+@pytest.mark.parametrize(
+    ("matrix", "platforms"),
+    [
+        # What `maturin generate-ci` writes, now and before.
+        (
+            "{platform: [{runner: ubuntu-22.04, target: x86_64}, {runner: ubuntu-22.04, target: x86},"
+            " {runner: ubuntu-22.04, target: aarch64}, {runner: ubuntu-22.04, target: armv7},"
+            " {runner: ubuntu-22.04, target: s390x}]}",
+            ("linux/amd64", "linux/arm64"),
+        ),
+        ("{target: [x86_64, x86, aarch64, armv7, ppc64le]}", ("linux/amd64", "linux/arm64")),
+        ("{target: [aarch64-unknown-linux-gnu, x86_64-apple-darwin]}", ("linux/arm64",)),
+        ("{arch: [x86_64, armv7l]}", None),
+        ("{os: [ubuntu-24.04, ubuntu-24.04-arm], arch: [armv7l, x86_64]}", ("linux/amd64", "linux/arm64")),
+    ],
+)
+def test_the_target_of_a_compiler_is_a_platform(tmp_path: Path, matrix: str, platforms: tuple[str, ...] | None) -> None:
+    runs_on = "'${{ matrix.platform.runner }}'" if "runner" in matrix else "ubuntu-latest"
+    job = f"runs-on: {runs_on}, strategy: {{matrix: {matrix}}}, steps: [{{uses: PyO3/maturin-action@v1}}, {{uses: actions/upload-artifact@v6}}]"
+    found = read(tmp_path, f"linux: {{{job}}}\n")
+    assert found is not None
+    assert (found.platforms[0] if found.platforms else None) == platforms
+
+
+CIBW = """\
+wheels:
+  runs-on: ${{ matrix.os }}
+  strategy:
+    matrix:
+      os: [ubuntu-24.04, macos-14]
+      python: [cp312, cp314t]
+      arch: [x86_64, aarch64]
+  env:
+    CIBW_TEST_COMMAND: pytest
+    CIBW_SKIP: "*-musllinux*"
+  steps:
+    - uses: actions/checkout@v5
+    - uses: pypa/cibuildwheel@v4
+      env:
+        CIBW_BUILD: ${{ matrix.python }}-*
+        CIBW_ARCHS_LINUX: ${{ matrix.arch }}
+        CIBW_ARCHS_MACOS: arm64
+    - uses: actions/upload-artifact@v6
+"""
+ONE = (
+    "runs-on: ubuntu-24.04, steps: [{{uses: pypa/cibuildwheel@v4, env: {{{}}}}}, {{uses: actions/upload-artifact@v6}}]"
+)
+BOTH = ["linux/amd64", "linux/arm64"]
+
+
+@pytest.mark.parametrize(
+    ("job", "settings", "pythons", "platforms"),
+    [
+        (CIBW, "", ["3.12", "3.14t"], BOTH),
+        # They outrank pyproject.toml's, each for itself.
+        (CIBW, 'build = "cp313-*"\narchs = "x86_64"', ["3.12", "3.14t"], BOTH),
+        (ONE.format("CIBW_ARCHS: x86_64"), 'build = "cp313-*"\narchs = "aarch64"', ["3.13"], ["linux/amd64"]),
+        (ONE.format("CIBW_ARCHS: auto aarch64"), "", None, BOTH),
+        (ONE.format("CIBW_ARCHS: all"), "", None, BOTH),
+        (ONE.format("CIBW_ARCHS_LINUX: aarch64, CIBW_ARCHS: x86_64"), "", None, ["linux/arm64"]),
+        (ONE.format("CIBW_ARCHS: '${{ inputs.archs }}'"), 'archs = "aarch64"', None, ["linux/arm64"]),
+        (ONE.format("CIBW_BUILD: 'cp31[23]-*'"), 'skip = "cp313*"', ["3.12"], []),
+        (ONE.format("CIBW_BUILD: 'cp31[23]-*', CIBW_SKIP: ''"), 'skip = "cp313*"', ["3.12", "3.13"], []),
+        (ONE.format("CIBW_BUILD: \"${{ matrix.build || 'cp312-*' }}\""), "", ["3.12"], []),
+        (ONE.format("CIBW_BUILD: cp312-*, CIBW_PLATFORM: pyodide"), 'build = "cp313-*"', ["3.13"], []),
+        # A test of the settings builds no wheel that is kept.
+        (
+            ONE.format("CIBW_BUILD: cp312-*").replace(", {uses: actions/upload-artifact@v6}", ""),
+            'build = "cp313-*"',
+            ["3.13"],
+            [],
+        ),
+    ],
+)
+def test_variables_of_cibuildwheel(
+    tmp_path: Path, job: str, settings: str, pythons: list[str] | None, platforms: list[str]
+) -> None:
+    read(tmp_path, job if job is CIBW else f"wheels: {{{job}}}\n")
+    text = '[project]\nname = "a"\nversion = "1"\n' + (f"[tool.cibuildwheel]\n{settings}\n" if settings else "")
+    tree = scan(write_project(tmp_path, {"pyproject.toml": text, "a.c": ""}))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    every = list(base_choice("manylinux_2_28").pythons)
+    assert made.draft.texts("matrix.python") == (every if pythons is None else pythons)
+    assert made.draft.texts("platforms") == platforms
+
+
+def test_variables_of_cibuildwheel_that_are_not_read_are_named(tmp_path: Path) -> None:
+    found = read(tmp_path, CIBW.replace("${{ matrix.arch }}", "${{ inputs.archs }}"))
+    assert found
+    assert [item.what for item in found.rest] == [
+        "CIBW_TEST_COMMAND, CIBW_ARCHS_LINUX (.github/workflows/build.yml:10)"
+    ]
+    assert found.selections == {("cp312-*", "*-musllinux*"): None, ("cp314t-*", "*-musllinux*"): None}
+
+
+@pytest.mark.parametrize(
+    ("job", "settings", "pythons"),
+    [
+        ("python -m build", "[tool.cibuildwheel]\nbuild-verbosity = 1\n", None),
+        ("python -m build", "", ["3.14"]),
+        ("cibuildwheel .", "[tool.cibuildwheel]\nbuild-verbosity = 1\n", ["3.14"]),
+    ],
+)
+def test_a_job_that_tests_says_nothing_of_what_cibuildwheel_builds(
+    tmp_path: Path, job: str, settings: str, pythons: list[str] | None
+) -> None:
+    matrix = "strategy: {matrix: {python: ['3.14'], from: [source, library]}}"
+    steps = f"steps: [{{run: {job}}}, {{uses: actions/upload-artifact@v6}}]"
+    read(tmp_path, f"t: {{runs-on: ubuntu-24.04, {matrix}, {steps}}}\n")
+    text = f'[project]\nname = "a"\nversion = "1"\n{settings}'
+    tree = scan(write_project(tmp_path, {"pyproject.toml": text, "a.c": ""}))
+    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    assert made.draft.texts("matrix.python") == (pythons or list(base_choice("manylinux_2_28").pythons))
 
 
 def test_workflows_beyond_the_limit_of_all_are_named(tmp_path: Path) -> None:

@@ -129,6 +129,14 @@ def test_a_recipe_without_a_meta_package(tmp_path: Path) -> None:
     plans.written(tmp_path, RECIPE.replace(', meta = "demo"', ""))
     result = CliRunner().invoke(app, ["-C", str(tmp_path), "meta", str(wheel(tmp_path, 12))])
     assert "no recipe has wheel.naming.meta" in str(result.exception)
+    # The reusable workflow does not know whether one has it; its wheels are outside of the project.
+    (tmp_path / "project").mkdir()
+    for recipe, made in ((RECIPE.replace(', meta = "demo"', ""), 0), (RECIPE, 1)):
+        plans.written(tmp_path / "project", recipe)
+        wheels = [str(wheel(tmp_path, major)) for major in (12, 13)]
+        result = CliRunner().invoke(app, ["-C", str(tmp_path / "project"), "meta", "--if-any", *wheels])
+        assert result.exit_code == 0, result.output
+        assert len([*tmp_path.glob("demo-1.2-*.whl")]) == made
 
 
 def test_the_workflow_writes_it_before_the_wheels_are_verified(tmp_path: Path) -> None:

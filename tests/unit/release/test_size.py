@@ -107,6 +107,11 @@ def test_only_names_for_the_index_count_against_its_limit(tmp_path: Path) -> Non
     record_run(tmp_path, plan, {"cp311": (100,)})
     total = plan_size(plan, plan.cells, tmp_path, "demo")[1]
     assert (total.size, total.uploaded) == (400, 200)
+    # Cells of an override have the names that it gives them.
+    own = '[[matrix.overrides]]\nwhere = { python = "3.13" }\nwheel = { naming = { local = "x", index = "private" } }\n'
+    plan = planned(tmp_path, PYTHONS + own + PUBLIC)
+    total = plan_size(plan, plan.cells, tmp_path, "demo")[1]
+    assert (total.size, total.uploaded) == (200, 100)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import pytest
 from plans import plan_of
@@ -12,10 +13,11 @@ from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Arg
+from bakery.plan.dockerfile import Arg, Run
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.plan.values import substitute
+from bakery.resolve.rules import judge
 from bakery.resolve.rules.subject import subjects
 
 TILELANG = """
@@ -91,6 +93,20 @@ def test_the_wheel_of_newer_pythons_is_tested_by_cells_with_another_test() -> No
     assert [bool(plan.of(cell).facts.test_requirements) for cell in plan.cells] == [False, False, True]
 
 
+@pytest.mark.parametrize(("steps", "table"), [("test", "test"), ("native", "native")])
+def test_a_secret_is_for_a_step_that_some_cells_have(steps: str, table: str) -> None:
+    more = {"test": 'command = "ls"', "native": 'command = "make", into = "x"'}[table]
+    plan = plan_of(
+        f'name = "x"\nmatrix.python = ["3.11", "3.13"]\nsecrets.tok = {{ env = "TOK", steps = ["{steps}"] }}\n'
+        '[[matrix.overrides]]\nwhere = { python = "3.11" }\nbuilder = { environment = { A = "1" } }\n'
+        f'[[matrix.overrides]]\nwhere = {{ python = "3.13" }}\n{table} = {{ {more} }}\n'
+    )
+    mounts = [
+        mount.id for stage in plan.stages for step in stage.steps if isinstance(step, Run) for mount in step.mounts
+    ]
+    assert "tok" in mounts
+
+
 def test_a_short_name_with_variables_is_a_base_for_each_cell() -> None:
     plan = plan_of(
         """
@@ -110,6 +126,85 @@ def test_a_short_name_with_variables_is_a_base_for_each_cell() -> None:
         f"manylinux_2_28_{arch}_cuda{cuda}" for arch in ("x86_64", "aarch64") for cuda in ("12_9", "13_0")
     }
     assert all(f"cuda{name.split('-')[1].removeprefix('cu')[:2]}" in ref for name, ref in refs.items())
+
+
+TWO_CUDAS = """
+name = "pkg"
+[matrix]
+python = ["3.11", "3.13"]
+cuda = ["12.9.1", "13.0.3"]
+[builder]
+base = "manylinux_2_28"
+"""
+LOCAL = '[[matrix.overrides]]\nwhere = { cuda = "13.*" }\nwheel = { naming = { local = "cu130" } }\n'
+LOCALS = TWO_CUDAS + '[wheel]\nnaming = { local = "cu${CUDA_TAG}" }\n%s[ci]\n%s\n'
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        f'{TWO_CUDAS}{LOCAL}[ci]\npublish = "pypi"\npages = true\n',
+        # What the advice says.
+        LOCALS % ("", "pages = true"),
+        LOCALS % ("also-named = [{ clean = true }]\n", 'publish = "pypi"'),
+    ],
+)
+def test_a_recipe_publishes_what_some_of_its_cells_build(recipe: str) -> None:
+    assert plan_of(recipe).ci
+
+
+def rules_of(recipe: str) -> set[str]:
+    return {finding.rule.id for finding in judge(plan_of(recipe))}
+
+
+def test_names_of_wheels_are_those_of_each_cell() -> None:
+    other = '[[matrix.overrides]]\nwhere = { cuda = "12.*" }\ntest = { imports = ["pkg"] }\n'
+    assert (rules_of(TWO_CUDAS + LOCAL), rules_of(TWO_CUDAS + other)) == (set(), {"wheel-names"})
+
+
+@pytest.mark.parametrize(
+    ("override", "found"),
+    [
+        ('wheel = { config-settings = { "wheel.py-api" = "cp312" } }', set()),
+        ('test = { imports = ["pkg"] }', {"one-wheel-for-pythons"}),
+    ],
+)
+def test_pythons_with_one_wheel_are_those_with_the_same_options(override: str, found: set[str]) -> None:
+    recipe = 'name = "x"\nbuilder.base = "manylinux_2_28"\nmatrix.python = ["3.12", "3.13"]\n'
+    options = '[wheel.config-settings]\n"wheel.py-api" = "cp312"\n' if found else ""
+    assert rules_of(f'{recipe}{options}[[matrix.overrides]]\nwhere = {{ python = "3.12" }}\n{override}\n') == found
+
+
+@pytest.mark.parametrize(
+    ("default", "cuda", "release", "refused"),
+    [("2.9.1", "*", "2.11.0", ""), ("2.11.0", "12.*", "2.9.1", "2.9.1"), ("2.11.0", "12.*", "2.10.0", "")],
+)
+def test_the_oldest_torch_is_that_of_the_cells(default: str, cuda: str, release: str, refused: str) -> None:
+    recipe = (
+        f'{TWO_CUDAS}framework = "torch"\n[variables]\nTORCH_VERSION = "{default}"\n[wheel]\ntorch-abi = "2.10"\n'
+        f'[[matrix.overrides]]\nwhere = {{ cuda = "{cuda}" }}\nvariables = {{ TORCH_VERSION = "{release}" }}\n'
+    )
+    with pytest.raises(PlanError, match=rf"the matrix has torch {refused}") if refused else nullcontext():
+        assert plan_of(recipe).cells
+
+
+def test_bases_of_two_registries_and_cells_of_another_platform_keep_their_own() -> None:
+    plan = plan_of(
+        """
+        name = "x"
+        platforms = ["${MACHINE}"]
+        variables.MACHINE = "linux/amd64"
+        builder.base = "manylinux_2_28_cuda12_9"
+        matrix.include = [{ platform = "linux/arm64" }]
+        [[matrix.overrides]]
+        where = { platform = "linux/arm64" }
+        builder = { base = "manylinux_2_28" }
+        """
+    )
+    registries = {cell.platform: plan.args_of(cell)["BASE_REGISTRY"] for cell in plan.cells}
+    assert registries == {"linux/amd64": "quay.io/manylinux_cuda", "linux/arm64": "quay.io/pypa"}
+    assert all(cell.images[0].ref.startswith(registries[cell.platform]) for cell in plan.cells)
+    assert plan.platform_variable == ""
 
 
 SAGE = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from bakery.cli.tables.plan import to_json
 from bakery.core.errors import PlanError, UsageError
@@ -177,6 +178,47 @@ def test_set_of_all_targets_is_taken_over() -> None:
     assert [cell.platform for cell in more.cells] == ["linux/amd64", "linux/arm64"]
 
 
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [
+        ("https://github.com/org/proj@v1", "https://github.com/org/proj.git#v1"),
+        ("https://github.com/org/proj/@v1", "https://github.com/org/proj.git#v1"),
+        ("https://me@github.com/org/proj.git@a/b", "https://me@github.com/org/proj.git#a/b"),
+        ("ssh://git@github.com/org/proj.git@v1", "ssh://git@github.com/org/proj.git#v1"),
+        ("git@github.com:org/proj.git@v1", "git@github.com:org/proj.git#v1"),
+        ("file:///srv/a@b@v1", "file:///srv/a@b#v1"),
+        ("ssh://git@github.com/org/proj.git", None),
+        ("https://me@github.com/org/proj", None),
+        ("git@github.com:org/proj.git", None),
+        ("https://me@github.com", None),
+    ],
+)
+def test_the_ref_of_a_git_source_is_behind_its_path(source: str, address: str | None) -> None:
+    if address is None:
+        with pytest.raises(ValidationError, match="expected a ref with git: a branch, a tag or a commit"):
+            plan_of(source=f"git+{source}")
+    else:
+        assert Add((address,), "/src") in stage(plan_of(source=f"git+{source}"), "source").steps
+
+
+@pytest.mark.parametrize(
+    ("sets", "cells"),
+    [
+        ([], ["cp311-amd64-1", "cp313-amd64-1", "cp313-arm64-2"]),
+        (["KIND=3"], ["cp311-amd64-3", "cp313-amd64-3", "cp313-arm64-3"]),
+        (["PYTHON_VERSION=3.14"], ["cp314-amd64-1", "cp314-arm64-2"]),
+        (["*.platform=linux/amd64"], ["cp311-amd64-1", "cp313-amd64-1", "cp313-amd64-2"]),
+        (["*.platform=linux/amd64", "KIND=1"], ["cp311-amd64-1", "cp313-amd64-1"]),
+        (["*.platform+=linux/amd64"], ["cp311-amd64-1", "cp313-amd64-1", "cp313-arm64-2"]),
+    ],
+)
+def test_set_reaches_the_cells_of_include(sets: list[str], cells: list[str]) -> None:
+    include = [{"python": "3.13", "kind": "2", "platform": "linux/arm64"}]
+    plan = plan_of(*sets, matrix={"python": ["3.11", "3.13"], "kind": ["1"], "include": include})
+    found = [(cell.axes["python"].replace(".", ""), cell.platform[6:], cell.args["KIND"]) for cell in plan.cells]
+    assert [f"cp{python}-{machine}-{kind}" for python, machine, kind in found] == cells
+
+
 def test_what_a_cell_needs_follows_its_values() -> None:
     plan = plan_of("wheel-cp313.args.CUDA_VERSION=12.8.0", **CUDA, matrix={"python": ["3.11", "3.13"]})
     assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.0"]]
@@ -197,10 +239,17 @@ def test_a_platform_for_some_cells() -> None:
 
 def test_set_of_some_targets() -> None:
     python = {"python": ["3.11", "3.13"]}
-    plan = plan_of("wheel-cp313.args.A=2", "*.args.EXTRA=3", "full.tags=a", "dev.pull=true", matrix=python)
+    plan = plan_of(
+        "wheel-cp313.args.A=2",
+        "*.args.BUILDKIT_X=3",
+        "full.tags=a",
+        "dev.pull=true",
+        matrix=python,
+        variables={"A": "1"},
+    )
     assert [dict(cell.args) for cell in plan.cells] == [
-        {"PYTHON_VERSION": "3.11", "EXTRA": "3"},
-        {"PYTHON_VERSION": "3.13", "A": "2", "EXTRA": "3"},
+        {"PYTHON_VERSION": "3.11", "BUILDKIT_X": "3"},
+        {"PYTHON_VERSION": "3.13", "A": "2", "BUILDKIT_X": "3"},
     ]
     assert plan.overrides == (
         Override("wheel-*", "tags", False, "a"),
@@ -217,6 +266,8 @@ def test_set_of_some_targets() -> None:
         ("wheel-cp311.platform+=linux/arm64", "a cell has one platform"),
         ("*.platform=linux/mips", "unknown platform"),
         ("A=1", "no such variable"),
+        ("*.args.LEVLE=3", "has no effect: the recipe has no build argument LEVLE"),
+        ("wheel-cp311.args.pattern=3", "has no effect: the recipe has no build argument pattern"),
     ],
 )
 def test_set_that_cannot_be(text: str, message: str) -> None:

@@ -70,6 +70,76 @@ def test_programs_that_a_requirement_may_install(
     assert broken(tmp_path, f'[test]\nrequirements = {requirements}\ncommand = "pytest"\n', **files) == found
 
 
+OF_SOME_CELLS = """\
+[matrix]
+python = ["3.11", "3.13"]
+[test]
+command = "ls"
+[[matrix.overrides]]
+where = { python = "3.13" }
+test = { command = "pytest", requirements = %s }
+"""
+
+
+@pytest.mark.parametrize(
+    ("requirements", "found"),
+    [
+        ("[]", {"test-program"}),
+        ('["hypothesis"]', {"test-program-unlisted"}),
+        ("[\"pytest; sys_platform == 'win32'\"]", {"test-program"}),
+        ("[\"pytest; python_version >= '3.13'\"]", set()),
+    ],
+)
+def test_programs_of_the_cells_of_an_override(tmp_path: Path, requirements: str, found: set[str]) -> None:
+    assert broken(tmp_path, OF_SOME_CELLS % requirements) == found
+
+
+def pins(*requirements: str) -> dict[str, str]:
+    listed = ", ".join(f'"{item}"' for item in ("setuptools", *requirements))
+    return {"pyproject__toml": f"[build-system]\nrequires = [{listed}]\n"}
+
+
+TORCH = """\
+platforms = ["linux/amd64", "linux/arm64"]
+[matrix]
+python = ["3.12"]
+[variables]
+TORCH_VERSION = "2.11.0"
+[[matrix.overrides]]
+where = { platform = "linux/arm64" }
+variables = { TORCH_VERSION = "2.10.0" }
+[builder]
+base = "manylinux_2_28"
+framework = "torch"
+"""
+PROJECTS_OWN = {"pyproject__toml": PROJECT + 'dependencies = ["torch==2.9.1", "numpy"]\n'}
+VARIABLE = '[variables]\nTORCH_VERSION = "2.11.0"\n'
+
+
+@pytest.mark.parametrize(
+    ("recipe", "files", "found"),
+    [
+        (TORCH, pins("torch==2.11.0; platform_machine == 'x86_64'", "torch==2.10.0; platform_machine == 'aarch64'"), 0),
+        (TORCH, pins("torch==2.11.0; platform_machine == 'aarch64'"), 1),
+        (TORCH, pins("torch==2.9.1; python_full_version < '3.12.0'"), 0),
+        (TORCH, pins("torch==2.9.1; python_full_version >= '3.12.0'"), 1),
+        # Nobody knows the last part of the Python's version.
+        (TORCH, pins("torch==2.9.1; python_full_version >= '3.12.4'"), 0),
+        (TORCH, pins("torch==2.9.1; sys_platform == 'linux'"), 1),
+        (TORCH, pins("torch==2.9.1; platform_system != 'Linux' or os_name == 'nt' or platform_release >= '7'"), 0),
+        (TORCH, pins("torch==2.9.1; implementation_name == 'cpython'"), 1),
+        (VARIABLE + '[wheel]\nrequires = ["torch>=2.11"]\n', PROJECTS_OWN, 0),
+        (VARIABLE + '[wheel]\nrequires = ["numpy"]\n', PROJECTS_OWN, 1),
+        (TORCH, PROJECTS_OWN, 0),
+        (VARIABLE + '[wheel]\nrequires = ["torch>=2.11"]\n', pins("torch==2.9.1"), 1),
+    ],
+)
+def test_a_pin_counts_in_the_cells_that_it_is_for(
+    tmp_path: Path, recipe: str, files: dict[str, str], found: bool
+) -> None:
+    assert broken(tmp_path, recipe, **files) == ({"framework-pins"} if found else set())
+
+
 def test_a_fetched_source_is_not_known(tmp_path: Path) -> None:
     recipe = 'source = "sdist:demo==1.0"\n[test]\nfiles = ["tests"]\ncommand = "pytest tests"\n'
     assert broken(tmp_path, recipe) == {"test-program-unlisted"}

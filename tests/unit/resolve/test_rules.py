@@ -114,6 +114,11 @@ def test_recipes_of_this_repository_break_no_rule() -> None:
         toolkit("13.0.3", 'TORCH_CUDA_ARCH_LIST = "9.0"', 'framework = "torch"\n').replace(
             "[b", 'TORCH_VERSION = "2.11.0"\n[b'
         ),
+        '[matrix]\npython = ["3.12", "3.14"]\n[builder]\nbase = "manylinux_2_28"\n'
+        "requirements = [\"torch==2.4.1; python_version < '3.13'\", \"torch==2.11.0; python_version >= '3.13'\"]\n",
+        'platforms = ["${BUILD_PLATFORM}"]\n[variables]\nBUILD_PLATFORM = "linux/amd64"\n[matrix]\nkind = ["a1", "b1"]\n'
+        'exclude = [{ kind = "a*", python = "3.11" }]\n[wheel]\nnaming = { local = "${KIND}" }\n'
+        '[[matrix.overrides]]\nwhere = { platform = "linux/arm64" }\ntest = { imports = ["kernels"] }\n',
         based("registry.test/team/tools:centos7", "12.8.1"),
         '[matrix]\nflavour = ["nightly"]\npython = ["3.9"]\n',
     ],

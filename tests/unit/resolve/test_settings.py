@@ -111,7 +111,7 @@ def test_a_recipe_made_in_python_has_origins(tmp_path: Path) -> None:
 
 def test_unknown_variables_of_the_command_line(loaded: Loaded) -> None:
     with pytest.raises(UsageError) as caught:
-        decide(loaded, {}, {"LEVLE": "1", "ZZZ": "1"}, None)
+        resolve(loaded, parse_set_options(["LEVLE=1", "ZZZ=1"]))
     assert caught.value.details == ("LEVLE: did you mean LEVEL?", 'ZZZ: declare it: [variables] ZZZ = "1"')
 
 
@@ -193,6 +193,6 @@ def test_texts_are_composed(tmp_path: Path) -> None:
     """HCL composes every string; one form from the start keeps plan and bake file the same."""
     apart, composed = "e\u0301 \uf900", "\u00e9 \u8c48"
     recipe = Recipe(name="demo", variables={"TEXT": Variable(default=apart), "OTHER": Variable(default="")})
-    made = plans.planned(recipe, tmp_path, f"*.args.EXTRA={apart}", environ={"BAKERY_OTHER": apart})
+    made = plans.planned(recipe, tmp_path, f"*.args.BUILDKIT_X={apart}", environ={"BAKERY_OTHER": apart})
     assert made.values()["TEXT"] == made.values()["OTHER"] == composed
-    assert made.cells[0].args["EXTRA"] == composed
+    assert made.cells[0].args["BUILDKIT_X"] == composed

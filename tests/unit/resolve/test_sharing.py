@@ -14,9 +14,9 @@ from bakery.core.errors import AuditError, UsageError
 from bakery.emit.bakefile import bake_groups, bakefile
 from bakery.emit.dockerfile import dockerfile
 from bakery.emit.files import generate
-from bakery.plan.dockerfile import Arg
+from bakery.plan.dockerfile import Arg, Command, Run
 from bakery.plan.model import Plan
-from bakery.plan.values import Ref
+from bakery.plan.values import Ref, Value
 from bakery.recipe.load import from_python
 from bakery.recipe.models import Recipe
 from bakery.resolve.plan import resolve
@@ -127,6 +127,23 @@ def test_no_stage_of_the_wheel_sees_the_python_of_the_test() -> None:
     assert stages["runtime"].base == ("test-root",)
     assert plan.global_args == ("WHEEL_PYTHON", "PYTHON_VERSION")
     assert [image.suite for image in plan.cells[2].images] == ["bookworm", "trixie"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("python gen.py ${PYTHON_VERSION}", (("PYTHON_VERSION", (Ref("WHEEL_PYTHON"),)),)), ("python gen.py", ())],
+)
+def test_the_command_before_the_build_knows_the_python_of_the_wheel(
+    command: str, told: tuple[tuple[str, Value], ...]
+) -> None:
+    for plan, expected in (
+        (shared(builder={"before-build": command}), told),
+        (plan_of(builder={"before-build": command}), ()),
+    ):
+        (stage,) = (stage for stage in plan.stages if stage.name == "before-build")
+        (run,) = (step for step in stage.steps if isinstance(step, Run))
+        (shell,) = (item for item in run.commands if isinstance(item, Command) and item.words[-1] == (command,))
+        assert shell.environment == expected
 
 
 def test_one_image_for_all_pythons_has_its_stages_once() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bakery import Recipe
-from bakery.core.errors import AuditError, PlanError, RecipeError
+from bakery.core.errors import AuditError, PlanError, RecipeError, UsageError
 from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations, identifier
 from bakery.emit.dockerfile import dockerfile
@@ -89,6 +89,30 @@ def test_mirror_has_the_same_images(base: object, sets: tuple[str, ...], environ
     row = pinned_images()["manylinux_2_28"][0]
     assert refs(plan) == [f"m.example:5000/pypa/manylinux_2_28_x86_64:{row.tag}@{row.digest}"]
     assert 'default     = "m.example:5000/pypa"' in bakefile(plan)
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "mirrored"),
+    [
+        ("debian", "manylinux_2_28", {"linux/arm64"}),
+        ("${NAME}", "manylinux_2_28", {"linux/amd64", "linux/arm64"}),
+        ("${NAME}", "debian", None),
+        ("debian", "debian", None),
+    ],
+)
+def test_a_mirror_is_for_the_cells_that_have_such_a_base(base: str, name: str, mirrored: set[str] | None) -> None:
+    def plan() -> Plan:
+        overrides = [{"where": {"platform": "linux/arm64"}, "builder": {"base": name}}]
+        matrix = {"python": ["3.11"], "overrides": overrides}
+        mirror = "BASE_REGISTRY=mirror.example/pypa"
+        return plan_of(base, mirror, platforms=BOTH, variables={"NAME": name}, matrix=matrix)
+
+    if mirrored is None:
+        with pytest.raises(UsageError, match="the recipe has no such variable"):
+            plan()
+    else:
+        cells = plan().cells
+        assert {cell.platform for cell in cells if cell.images[0].ref.startswith("mirror.example/pypa/")} == mirrored
 
 
 def test_image_of_ones_own_has_another_digest() -> None:

@@ -126,10 +126,10 @@ def test_a_shell_opens_at_the_step_that_failed_last(project: Path) -> None:
     assert failed_step(runs.parent, "demo", "cp311") == nothing
     write("2", "cp311", "failed", "demo-test")
     error = CliRunner().invoke(app, ["shell", "cp311"]).exception
-    assert getattr(error, "hint", "") == "wheel-bakery logs cp311 --step demo-test"
+    assert getattr(error, "hint", "") == "wheel-bakery logs cp311 --step demo-test --recipe demo"
     write("2", "cp311", "failed", "gone")
     error = CliRunner().invoke(app, ["shell", "cp311"]).exception
-    assert getattr(error, "hint", "") == "wheel-bakery logs cp311 --step compile"
+    assert getattr(error, "hint", "") == "wheel-bakery logs cp311 --step compile --recipe demo"
 
 
 def test_links_are_not_read(project: Path, tmp_path: Path) -> None:

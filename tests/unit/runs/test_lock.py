@@ -24,9 +24,10 @@ from bakery.runs.bake_session import BakeSession
 from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure
 from bakery.runs.buildx.board import Listener
 from bakery.runs.lock import lock_file
+from bakery.runs.lock import make as making
 from bakery.runs.lock.differences import Requirements, differences, requirements_of, stale
 from bakery.runs.lock.failure import failure
-from bakery.runs.lock.is_current import check_origins, load_lock, with_sources
+from bakery.runs.lock.is_current import check_origins, foreign, load_lock, with_sources
 from bakery.runs.lock.model import Lock, LockedFile, Materials, Packages, System, read_materials
 from bakery.runs.lock.pins import pins_of, write_preferred
 
@@ -141,6 +142,22 @@ def test_another_address_than_the_one_asked_for_is_refused(tmp_path: Path) -> No
     with pytest.raises(LockError) as caught:
         check_origins(tmp_path, plan, plan.cells, lock_file.cells(read_lock(tmp_path)))
     assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is required" in caught.value.details[0]
+
+
+def test_markers_may_choose_one_of_several_addresses(tmp_path: Path) -> None:
+    other = f"{ADDRESS}.other"
+    words = (
+        f"setuptools @ {other} ; platform_machine == 'aarch64'",
+        f"setuptools @ {ADDRESS} ; platform_machine == 'x86_64'",
+    )
+    injected(tmp_path, direct=("setuptools",))
+    locked = lock_file.cells(read_lock(tmp_path))
+    allowed = ("setuptools",)
+    required = {"cp311": {"build": Requirements(frozenset(words), True, allowed)}}
+    assert not foreign(locked, required)
+    required = {"cp311": {"build": Requirements(frozenset({words[0], f"setuptools @ {other}.2"}), True, allowed)}}
+    (said,) = foreign(locked, required).values()
+    assert said.endswith(f"and {other} or {other}.2 is required")
 
 
 def test_a_repository_is_the_same_at_any_commit(tmp_path: Path) -> None:
@@ -466,6 +483,53 @@ def test_upgrading_what_is_not_locked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no setuptool") as caught:
         _distributions(plan, {"a": CELL}, ["setuptool"])
     assert caught.value.hint == "did you mean setuptools?"
+
+
+IMAGE, NEWER = f"sha256:{ONE}", f"sha256:{TWO}"
+ADDRESS_OF_SOURCE = "https://host/own.git#main"
+OLD, NEW = "b" * 40, "a" * 40
+
+
+@pytest.mark.parametrize(
+    ("image", "commit", "told"),
+    [
+        (IMAGE, OLD, ()),
+        (NEWER, OLD, ("base image debian:bookworm-slim (linux/amd64): ",)),
+        (IMAGE, NEW, (f"source https://host/own.git#main: {OLD} is locked, and here it is {NEW}",)),
+    ],
+)
+@pytest.mark.parametrize("only", [0, 1, None])
+def test_some_cells_are_locked_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    only: int | None,
+    image: str,
+    commit: str,
+    told: tuple[str, ...],
+) -> None:
+    """What all cells share changes for all of them, or the other cells would have packages of another image or commit."""
+    plan = planned(
+        tmp_path,
+        matrix=Matrix.model_validate({"python": ["3.11"], "color": ["red", "blue"]}),
+        builder=Builder(environment={"COLOR": "${COLOR}"}),
+    )
+    before = {
+        cell: replace(item, sources={ADDRESS_OF_SOURCE: OLD}) for cell, item in locked_as_asked(tmp_path, plan).items()
+    }
+    (tmp_path / plan.lock).write_text(lock_file.text(lock_file.lock_of("demo", before)))
+    cells = plan.cells if only is None else plan.cells[only : only + 1]
+    now = dict.fromkeys(before[plan.cells[0].id].images, image)
+    found = {cell.id: replace(before[cell.id], images=now, sources={ADDRESS_OF_SOURCE: commit}) for cell in cells}
+    monkeypatch.setattr(making, "collect", lambda *_: found)
+    monkeypatch.setattr(making, "replacement", lambda *_: None)
+    if told and only is not None:
+        with pytest.raises(LockError, match=r"other cells of demo\.lock use what changed: cp31") as caught:
+            making.make(bench(tmp_path, plan), cells, ["debian:bookworm-slim"])
+        assert caught.value.details[0].startswith(told)
+    else:
+        made = tomllib.loads(making.make(bench(tmp_path, plan), cells, ["debian:bookworm-slim"]).text)
+        assert set(made["images"]["debian:bookworm-slim"].values()) == {image}
+        assert made["sources"] == {ADDRESS_OF_SOURCE: commit}
 
 
 # --- what the engine tells

@@ -16,7 +16,10 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from runs import make_run
+from typer.testing import CliRunner
 
+from bakery.cli.app import app
 from bakery.cli.tables.profile import render
 from bakery.core.errors import UsageError
 from bakery.plan.build_facts import JobLimits
@@ -274,3 +277,13 @@ def test_a_long_title_leaves_the_time_whole() -> None:
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert [line for line in lines if "RUN" in line and line.rstrip().endswith("123.4 s")]
     assert max(map(len, lines)) <= 80
+
+
+def test_advice_knows_the_memory_that_an_override_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = '[[matrix.overrides]]\nwhere = { python = "3.13" }\nbuilder = { job-memory = "50 MB" }\n'
+    (tmp_path / "bakery.toml").write_text(f'name = "demo"\n[matrix]\npython = ["3.11", "3.13"]\n{own}')
+    make_run(tmp_path, "1", ["cp311", "cp313"])
+    monkeypatch.chdir(tmp_path)
+    # The largest compile takes 120 MB, and 200 MB are reserved where the recipe says nothing.
+    said = {cell: CliRunner().invoke(app, ["profile", cell]).stdout for cell in ("cp311", "cp313")}
+    assert [cell for cell, text in said.items() if "builder.job-memory" in text] == ["cp313"]

@@ -69,6 +69,15 @@ def told(tmp_path: Path, wheel: Path, sha256: str) -> dict[str, Any]:
     return statement(wheel.name, sha256, defined, Machine("28.5.2", "0.29.1", "linux/x86_64"), MOMENT, MOMENT)
 
 
+def test_provenance_tells_no_credential_of_an_address(tmp_path: Path) -> None:
+    secret = "https://ci:hunter2@host/x"
+    recipe = {**RECIPE, "builder": {**RECIPE["builder"], "before-build": f"fetch {secret}"}}  # type: ignore[dict-item]
+    made = plans.planned(Recipe.model_validate(recipe), tmp_path, f"LEVEL={secret}", f"*.contexts.own={secret}")
+    text = json.dumps(definition(made, made.cells[0], MATERIALS))
+    assert text.count("https://host/x") == 4
+    assert "hunter2" not in text
+
+
 def test_provenance_is_what_the_specifications_say(tmp_path: Path) -> None:
     found = told(tmp_path, tmp_path / "demo-1.0-py3-none-any.whl", "12" * 32)
     message = json_format.ParseDict(found, StatementMessage())  # refuses fields that the specification has not

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from bakery.cli.app import app
 from bakery.core.errors import OutputError
 from bakery.runs import report_page
+from bakery.runs.run_report import about
 
 
 def embedded(page: Path) -> dict[str, object]:
@@ -74,7 +75,12 @@ def test_the_page_says_what_ran_and_what_to_type_next(project: Path) -> None:
     page = report_page.write(runs_of(project) / "2")
     document = embedded(page)
     (failure,) = document["failures"]
-    assert failure["commands"] == ["wheel-bakery logs cp313", "wheel-bakery full --failed"]
+    assert failure["commands"] == ["wheel-bakery logs cp313 --recipe demo", "wheel-bakery full --failed --recipe demo"]
+    # Only its file finds a recipe that another file than bakery.toml has.
+    file = runs_of(project) / "2/report.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"reference": "a b.toml"}))
+    (failure,) = embedded(report_page.write(file.parent))["failures"]
+    assert failure["commands"][0] == "wheel-bakery logs cp313 --recipe 'a b.toml'"
     assert failure["link"] == "logs/wheel-0.log"
     (wheel,) = document["wheels"]
     assert (wheel["cells"], wheel["platform"], wheel["kept"]) == (["cp311"], "0", False)
@@ -105,6 +111,13 @@ def test_a_folder_without_a_report_is_an_error(project: Path) -> None:
             report_page.write(run)
     result = CliRunner().invoke(app, ["report", "9"])
     assert "no run 9 with a report is kept" in str(result.exception)
+
+
+def test_the_command_shows_no_credential_of_an_address(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["--compiler-cache", "redis://ghp0token@cache.example:6379/0", "--set=X=https://u:hunter2@host/x"]
+    monkeypatch.setattr("sys.argv", ["wheel-bakery", "wheel", *words])
+    expected = "wheel-bakery wheel --compiler-cache redis://cache.example:6379/0 --set=X=https://host/x"
+    assert about(project)["command"] == expected
 
 
 def test_300_cells_fit_in_3_megabytes(project: Path) -> None:

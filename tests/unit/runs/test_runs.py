@@ -39,7 +39,7 @@ def bake_failure(cell: str, error: str = "exit code: 1") -> CellFailure:
     failure = Failure(
         (f"wheel-{cell}",), "[compile 1/1] RUN make", error, ("tail",), Path("/p/log"), "a hint", "compile", "compile"
     )
-    return CellFailure(cell, BakeFailure(BakeOutcome({}, 1.0, (), (failure,)), cell))
+    return CellFailure(cell, BakeFailure(BakeOutcome({}, 1.0, (), (failure,)), cell, "demo"))
 
 
 def report(results: dict[str, str], *failures: CellFailure, stopped: str = "") -> RunReport:
@@ -82,7 +82,10 @@ def test_some_have_a_code_of_their_own() -> None:
     assert (code, message) == (11, "1 of 2 cells failed: b: compile failed: exit code: 1")
     one = conclusion([report({"a": "done", "b": "failed"}, bake_failure("b"))])
     assert one
-    assert "the whole log: /p/log; a shell before that step: wheel-bakery shell b --at compile; logs: " in one.hint
+    assert (
+        "the whole log: /p/log; a shell before that step: wheel-bakery shell b --at compile --recipe demo; logs: "
+        in one.hint
+    )
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
@@ -94,7 +97,7 @@ def test_cells_that_fail_alike_are_named_once(is_shared: bool) -> None:
     assert (error.exit_code, error.message) == (11, "2 of 3 cells failed")
     assert error.details == (
         "a, b: compile failed: exit code: 1", "    tail", "    → a hint", "    → the whole log: /p/log",
-        "    → a shell before that step: wheel-bakery shell a --at compile",
+        "    → a shell before that step: wheel-bakery shell a --at compile --recipe demo",
     )  # fmt: skip
     assert "--failed" in error.hint
     assert "/p/.bakery/runs/1/logs" in error.hint

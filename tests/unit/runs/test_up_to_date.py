@@ -24,6 +24,7 @@ from bakery.runs.journal import Record, RecordedWheel, Result, newest_records, o
 from bakery.runs.loop import unfinished
 from bakery.runs.publish import NameTaken
 from bakery.runs.records.buildkit import PROVENANCE, SBOM, record_path
+from bakery.runs.repository import was_asked
 from bakery.runs.run_options import CellSelection, Options
 from bakery.runs.run_report import RunReport
 from bakery.runs.secrets.mask import Mask
@@ -241,6 +242,28 @@ def test_a_commit_without_files_counts_for_builds_that_ask_git(
     assert (kept(root, plan, state) is not None) == (asked is not None)
     git(root, "commit", "--quiet", "--allow-empty", "--message", "x", at=1_700_000_000)
     assert (kept(root, plan, state) is not None) == is_kept
+
+
+COMPILE = "# [compile 1/1] RUN make\n"
+AGAIN = "# [compile-again 1/1] RUN make\n# CACHED\n"
+NATIVE = "# [native 1/1] RUN make\nbakery: git was not asked\n# [native-again 1/1] RUN make\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "answer"),
+    [
+        (NATIVE + COMPILE + "bakery: git was not asked\n" + AGAIN, False),
+        (NATIVE + COMPILE + "bakery: git was asked\n" + AGAIN, True),
+        # What the step said that was cached is not in the log.
+        (NATIVE + COMPILE + "# CACHED\n" + AGAIN, None),
+        (COMPILE + "# CACHED\n" + COMPILE + "bakery: git was not asked\n" + AGAIN, False),
+        ("# [linux/amd64 tools 1/2] RUN true\n# CACHED\n" + NATIVE, False),
+        ("", None),
+    ],
+)
+def test_whether_a_build_asked_git(tmp_path: Path, log: str, answer: bool | None) -> None:
+    (tmp_path / "wheel.log").write_text(log)
+    assert was_asked(tmp_path / "wheel.log") is answer
 
 
 def test_only_the_cell_whose_wheel_is_damaged_is_baked(root: Path, state: Path) -> None:

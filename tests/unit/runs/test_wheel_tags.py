@@ -37,7 +37,7 @@ def test_what_is_no_difference(tmp_path: Path) -> None:
     tags = [
         "cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64", "cp313-cp313-manylinux2014_x86_64",
         "cp311-cp311-manylinux_2_28_aarch64", "cp311-cp311-musllinux_1_2_x86_64", "cp311-cp311-macosx_11_0_arm64",
-        "py3-none-any",
+        "py3-none-any", "cp311-cp311-manylinux_2_17_x86_64.musllinux_1_2_x86_64",
     ]  # fmt: skip
     assert tag_differences([(tag, tmp_path / f"demo-1.0-{tag}.whl") for tag in tags]) == ()
 

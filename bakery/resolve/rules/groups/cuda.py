@@ -124,7 +124,10 @@ def _sources(subject: RuleSubject) -> Iterator[str]:
     place = subject.project.build_files.cuda if subject.project else ""
     # Another image, a package, a command or a variable of the recipe may bring a compiler.
     brought = subject.plan.facts.before_build or any(
-        map(_CUDA_ELSEWHERE.search, (*subject.plan.facts.packages, *subject.required, *subject.environment))
+        map(
+            _CUDA_ELSEWHERE.search,
+            (*subject.plan.facts.packages, *map(str, subject.requirements), *subject.environment),
+        )
     )
     is_known = subject.debian or (subject.manylinux and subject.image and not subject.image.variant)
     if place and is_known and not (subject.toolkit or (subject.image and subject.image.cuda) or brought):

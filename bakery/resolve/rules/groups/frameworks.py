@@ -137,12 +137,12 @@ def _arch_ignored(subject: RuleSubject) -> Iterator[str]:
 def _pins(subject: RuleSubject) -> Iterator[str]:
     pins = subject.project.build_files.pins if subject.project else {}
     for distribution, release in (("torch", subject.torch), ("jax", subject.jax), ("jaxlib", subject.jax)):
-        for requirement, place in pins.get(distribution, ()) if _is_release(release) else ():
-            applies = requirement.marker is None or requirement.marker.evaluate(
-                {"python_version": subject.python.rstrip("t")}
-            )
-            if applies and not requirement.specifier.contains(release, prereleases=True):
-                yield f"{place} requires {requirement}, and the cell has {release}"
+        for pin in pins.get(distribution, ()) if _is_release(release) else ():
+            # The wheel requires something else than its project, whose requirement nothing installs.
+            replaced = pin.of_project and distribution in subject.always_required
+            allows = pin.requirement.specifier.contains(release, prereleases=True)
+            if not replaced and not allows and subject.applies(pin.requirement):
+                yield f"{pin.place} requires {pin.requirement}, and the cell has {release}"
 
 
 def _is_release(text: str) -> bool:

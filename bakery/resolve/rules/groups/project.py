@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.utils import canonicalize_name
+
+from bakery.resolve.rules.project import programs
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.resolve.rules.subject import RuleSubject
 from wheel_audit.text import listed, printable
@@ -68,8 +71,15 @@ def _test_program_unlisted(subject: RuleSubject) -> Iterator[str]:
 
 
 def _programs(subject: RuleSubject, *, certain: bool) -> Iterator[str]:
-    if subject.project and subject.project.only_these is certain:
-        for name in subject.project.programs:
+    project = subject.project
+    if project is None or project.dependencies is None:
+        return
+    required = (*subject.test_requirements, *filter(subject.applies, project.dependencies))
+    names = {canonicalize_name(item.name) for item in required}
+    # Any other requirement may install one of them, too, and so may those of a source that is not known.
+    if certain is (not names and bool(project.folder)):
+        used = programs(subject.plan.facts.test_command)
+        for name in (name for name, dist in used.items() if not any(item.startswith(dist) for item in names)):
             yield f"{subject.plan.place('test.command')}: nothing is known to install {name!r}: it is not in test.requirements"
 
 

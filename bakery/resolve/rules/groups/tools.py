@@ -6,8 +6,10 @@ import math
 import re
 from collections.abc import Iterator
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from bakery.core.names import DERIVED, axis_variable, with_derived
 from bakery.resolve.rules.rule import Severity, rule
 from bakery.resolve.rules.subject import RuleSubject
 from bakery.resolve.stage_inputs import SCCACHE
@@ -42,7 +44,7 @@ def _has_fixed(subject: RuleSubject, fixed: str) -> bool:
     """Whether the recipe requires a fixed sccache, or none at all, since an image may contain one. Bakery's has a wheel."""
     if SCCACHE in subject.environment.values():
         return False
-    requirements = [item for item in subject.requirements if item.name == "sccache"]
+    requirements = [item for item in subject.requirements if canonicalize_name(item.name) == "sccache"]
     if not requirements and "sccache" not in subject.plan.facts.packages:
         return True
     floors = [spec for item in requirements for spec in item.specifier if spec.operator in (">=", "==", "~=")]
@@ -99,14 +101,24 @@ def _public_local(subject: RuleSubject) -> Iterator[str]:
     "Wheels of different cells have different names",
     why="An index and dist/ have one file of each name. If two cells build different wheels with one name, the run fails "
     "after both were compiled. Only the project can know whether its version already differs.",
-    fix='tell them apart: naming = { local = "cu${CUDA_TAG}" } in [wheel], or build-tag for a public index; ignore this if the '
+    fix="tell them apart: write the naming in the message in [wheel], or build-tag for a public index; ignore this if the "
     "project's own version has the value",
     source="the binary distribution format; flash-attention and vLLM name the CUDA release in the local version",
     severity=Severity.WARNING,
 )
 def _names(subject: RuleSubject) -> Iterator[str]:
     if subject.unnamed_axes:
-        yield f"cells that differ only in {' and '.join(subject.unnamed_axes)} build wheels of one name"
+        local = "".join(_label(axis, {cell.axes[axis] for cell in subject.plan.cells}) for axis in subject.unnamed_axes)
+        axes = " and ".join(subject.unnamed_axes)
+        yield f'cells that differ only in {axes} build wheels of one name: naming = {{ local = "{local}" }}'
+
+
+def _label(axis: str, values: set[str]) -> str:
+    """Return the part of a local version with the value of an axis, as short as the values stay different."""
+    variable, plain = axis_variable(axis), {"cuda": "cu"}.get(axis, axis.replace("-", ""))
+    short = variable.replace("_VERSION", "_TAG" if axis == "cuda" else "_MINOR")
+    parts = {with_derived({variable: value}).get(short) for value in values}
+    return f"{plain}${{{short if short in DERIVED and len(parts) == len(values) else variable}}}"
 
 
 @rule(

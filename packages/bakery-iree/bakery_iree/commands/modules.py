@@ -137,7 +137,8 @@ class ValidateArguments(ModuleArguments):
         list[str] | None,
         typer.Option(
             "--tolerance",
-            help="The tolerance of a dtype, relative and absolute: float32=1e-4,1e-5. May be repeated.",
+            help="The tolerance of a dtype, relative and absolute: float32=1e-4,1e-5. Without the absolute one, that is the "
+            "dtype's default. May be repeated.",
             metavar="DTYPE=R,A",
         ),
     ] = None
@@ -162,12 +163,12 @@ class ValidateArguments(ModuleArguments):
             if self.inputs or self.tolerance or self.function:
                 raise UsageError("there are no expected results", hint="add --expected or --reference")
             return ()
-        tolerances: dict[str, dict[str, float]] = {}
+        tolerances: dict[str, dict[str, float | None]] = {}
         for text in self.tolerance or ():
             name, _, numbers = text.partition("=")
             try:
                 relative, _, absolute = numbers.partition(",")
-                tolerances[name] = {"rtol": float(relative), "atol": float(absolute or 0)}
+                tolerances[name] = {"rtol": float(relative), "atol": float(absolute) if absolute else None}
             except ValueError as error:
                 raise UsageError(f"--tolerance {text}", hint="expected such as float32=1e-4,1e-5") from error
         fields: dict[str, object] = {
@@ -226,6 +227,7 @@ def _validate(arguments: ValidateArguments) -> None:
     Example: wheel-bakery validate job.json
     """
     from bakery_iree.bundle import bundle
+    from bakery_iree.modules import find_modules
     from bakery_iree.report import to_json, validation_rows, validation_table
     from bakery_iree.validate import conclusion
 
@@ -240,7 +242,8 @@ def _validate(arguments: ValidateArguments) -> None:
     if failure := conclusion(verdicts, strict=arguments.strict):
         raise failure
     if arguments.bundle:
-        bundle([item.module for item in requests], arguments.bundle)
+        # The records have this validation by now.
+        bundle(find_modules([item.module.path for item in requests]), arguments.bundle)
 
 
 def _benchmark(arguments: BenchmarkArguments) -> None:

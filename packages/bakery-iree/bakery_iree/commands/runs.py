@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bakery_iree.benchmark import Measurement
     from bakery_iree.devices import Devices, Images
     from bakery_iree.job.load import LoadedJob
+    from bakery_iree.models.module import Measured
     from bakery_iree.modules import Request
     from bakery_iree.sandbox import Sandbox
     from bakery_iree.validate import Verdict
@@ -80,18 +81,14 @@ def run_benchmark(
 
     Raises BakeryError if there is no benchmark, a call does not fit its function, or a container cannot be run.
     """
-    from bakery_iree.benchmark import measure, read_baseline, read_subjects
+    from bakery_iree.benchmark import measure, read_subjects
     from bakery_iree.modules import write_record
 
     subjects = read_subjects((item.module, item.benchmark, item.folder) for item in requests if item.benchmark)
     if not subjects:
         raise UsageError("there is nothing to benchmark", hint="add `benchmark` to a module of the job")
-    baselines = [
-        item.folder / item.benchmark.baseline for item in requests if item.benchmark and item.benchmark.baseline
-    ]
-    files = [baseline] if baseline else dict.fromkeys(baselines)
-    before = {title: measurement for file in files for title, measurement in read_baseline(file).items()}
     measured = [item for item in requests if item.benchmark]
+    before = _baselines(measured, baseline)
     with _open_containers(measured, root, source) as (sandbox, devices):
         measurements = measure(
             subjects,
@@ -104,6 +101,19 @@ def run_benchmark(
         if item.record:
             write_record(item.module, benchmark=item.record)
     return measurements
+
+
+def _baselines(requests: Sequence[Request], file: Path | None) -> dict[str, Measured]:
+    """Return title → the module's measurement in ``file``, or else in its own baseline. Raises UsageError."""
+    from bakery_iree.benchmark import read_baseline
+
+    files = {
+        item.module.title: file or item.folder / (item.benchmark.baseline or "")
+        for item in requests
+        if item.benchmark and (file or item.benchmark.baseline)
+    }
+    read = {path: read_baseline(path) for path in dict.fromkeys(files.values())}
+    return {title: read[path][title] for title, path in files.items() if title in read[path]}
 
 
 def run_compiled(

@@ -80,10 +80,10 @@ class Tolerance(Model):
     """How much a result may differ from the expected value: ``|got - expected| <= atol + rtol * |expected|``, as in
     NumPy."""
 
-    rtol: Bound = 0.0
-    """The relative tolerance."""
-    atol: Bound = 0.0
-    """The absolute tolerance, in the unit of the values."""
+    rtol: Bound | None = None
+    """The relative tolerance. Default: that of the dtype."""
+    atol: Bound | None = None
+    """The absolute tolerance, in the unit of the values. Default: that of the dtype."""
 
 
 class Check(Model):

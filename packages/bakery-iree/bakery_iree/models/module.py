@@ -171,7 +171,7 @@ class ModuleRecord(Model):
     output: FileRecord
     """The compiled file (``.vmfb``)."""
     functions: tuple[FunctionRecord, ...]
-    """The exported functions. Empty if the input was bytecode; use the runtime to list them."""
+    """The exported functions, with the types that the compiler gave them."""
     validation: ValidationRecord | None = None
     """The outcome of the validation. Null if the module was not validated."""
     benchmark: BenchmarkRecord | None = None

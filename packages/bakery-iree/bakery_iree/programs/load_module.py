@@ -23,6 +23,7 @@ import os
 import platform
 import re
 import sys
+from importlib import import_module
 from typing import Any, Dict, List, Optional, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -165,21 +166,37 @@ def load(name: str, target: Optional[str] = None) -> Any:
 
 
 DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "i1": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+DTYPES.update({"ui8": "u1", "ui16": "u2", "ui32": "u4", "ui64": "u8"})
+"""Element type of a constant → dtype; NumPy has no bf16."""
 
 
-def value(text: str) -> Any:
-    """Return an argument: an array of a file or a constant, or a number."""
+def bfloat16() -> Any:
+    """Return the dtype of bf16, of a package that IREE's runtime brings."""
+    return import_module("ml_dtypes").bfloat16
+
+
+def value(text: str, expected: str) -> Any:
+    """Return an argument of an MLIR type: an array of a file or a constant, or a number; exit if it is none."""
     import numpy
 
-    if text.endswith(".npy"):
-        return numpy.load(text, allow_pickle=False)
-    match = re.match(r"((?:\d+x)*)([a-z]\d+)=(.*)$", text)
-    if not match:
-        return float(text) if set(text) & set(".en") else int(text)
-    shape = [int(size) for size in match.group(1).split("x")[:-1]]
-    words = re.sub(r"[\[\],]", " ", match.group(3)).split()
-    array = numpy.array([float(word) for word in words]).astype(DTYPES[match.group(2)])
-    return array.reshape(shape) if len(words) > 1 else numpy.full(shape, array[0])
+    try:
+        if text.endswith(".npy"):
+            array = numpy.load(text, allow_pickle=False)
+            # NumPy has no bfloat16, and reads an array of it as one of two bytes.
+            return array.view(bfloat16()) if array.dtype == "V2" else array
+        match = re.match(r"((?:\d+x)*)(\w+)=(.*)$", text)
+        if not match:
+            return float(text) if re.match(r"b?f\d", expected) else int(text)
+        dtype = numpy.dtype(bfloat16() if match.group(2) == "bf16" else DTYPES[match.group(2).lstrip("s")])
+        shape = [int(size) for size in match.group(1).split("x")[:-1]]
+        words = re.sub(r"[\[\],]", " ", match.group(3)).split()
+        # As Python's integers: float64 has no room for all of 64 bits.
+        array = numpy.array([(int if dtype.kind in "iu" else float)(word) for word in words], dtype=dtype)
+        return array.reshape(shape) if len(words) > 1 else numpy.full(shape, array[0])
+    except KeyError as error:
+        sys.exit("run: --input %s: unknown element type %s" % (text, error))
+    except (IndexError, OSError, OverflowError, ValueError) as error:
+        sys.exit("run: --input %s: %s" % (text, error))
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -188,10 +205,14 @@ def run(arguments: argparse.Namespace) -> None:
 
     module = load(arguments.name, arguments.target)
     described = next(item for item in manifest() if item["name"] == arguments.name)
-    names = [function["name"] for function in described["functions"]]
-    if arguments.function is None and len(names) != 1:
-        sys.exit("run: name a function with --function: %s" % ", ".join(names))
-    result = module[arguments.function or names[0]](*map(value, arguments.input))
+    functions = {function["name"]: function["arguments"] for function in described["functions"]}
+    if len(functions) != 1 if arguments.function is None else arguments.function not in functions:
+        sys.exit("run: name a function with --function: %s" % ", ".join(functions))
+    name = arguments.function or next(iter(functions))
+    types = functions[name]
+    if len(types) != len(arguments.input):
+        sys.exit("run: %s takes %d inputs (%s), not %d" % (name, len(types), ", ".join(types), len(arguments.input)))
+    result = module[name](*map(value, arguments.input, types))
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     if arguments.output and len(arguments.output) != len(results):
         sys.exit("run: %d results, but %d files for --output" % (len(results), len(arguments.output)))

@@ -3,7 +3,8 @@
 Usage: module_compare.py PAIRS.json RESULT.json
 
 PAIRS is a list of ``{"got": FILE, "expected": FILE or {"number": TEXT}, "dtype": NAME, "shape": [N, …] or null, "rtol": X,
-"atol": X}``; ``shape`` is set if ``got`` has only the bytes of the elements. An element is right if ``|got - expected| <=
+"atol": X}``; ``shape`` is set if ``got`` has only the bytes of the elements. MLIR's integers have no sign: if only one of two
+integers of the same size has one, both are compared without. An element is right if ``|got - expected| <=
 atol + rtol * |expected|``, if both are NaN, or if both are the same infinity. RESULT is a list of differences, see
 `compare`; a number that JSON cannot represent is null.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -39,6 +40,17 @@ def kind(array: np.ndarray) -> str:
     return {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}.get(array.dtype.kind, "other")
 
 
+def numbers(got: np.ndarray, text: str, dtype: str) -> Tuple[np.ndarray, np.ndarray]:
+    """Return a number that is not a tensor, and the expected one. Float64 has no room for all integers of 64 bits."""
+    if kind(got) not in ("bool", "int"):
+        return got, np.array(float(text)).astype(got.dtype)
+    # IREE returns i8 and i16 as 32 bits.
+    got = got.astype(dtype or got.dtype)
+    number, bits = int(text), 8 * got.itemsize
+    signed = kind(got) == "bool" or number < 2 ** (bits - 1)
+    return got, np.array(number, dtype=got.dtype if signed else "u%d" % got.itemsize)
+
+
 def compare(pair: Dict[str, Any]) -> Dict[str, Any]:
     """Return how far an array is from the expected array.
 
@@ -48,9 +60,11 @@ def compare(pair: Dict[str, Any]) -> Dict[str, Any]:
     """
     got = load(pair["got"], pair["dtype"], pair["shape"])
     if isinstance(pair["expected"], dict):
-        expected = np.full((), pair["expected"]["number"], dtype=object).astype(np.float64).astype(got.dtype)
+        got, expected = numbers(got, pair["expected"]["number"], pair["dtype"])
     else:
         expected = load(pair["expected"], pair["dtype"], None)
+    if {got.dtype.kind, expected.dtype.kind} == {"i", "u"} and got.itemsize == expected.itemsize:
+        got, expected = (array.view(array.dtype.str.replace("i", "u")) for array in (got, expected))
     empty = {"absolute": 0.0, "relative": 0.0, "at": [], "got": "", "expected": "", "beyond": 0, "elements": got.size}
     if got.shape != expected.shape:
         return dict(empty, problem="expected the shape %s, got %s" % (expected.shape, got.shape))
@@ -97,7 +111,7 @@ def main() -> None:
     for pair in pairs:
         try:
             results.append(compare(pair))
-        except (OSError, ValueError) as error:
+        except (OSError, OverflowError, ValueError) as error:
             results.append({"problem": "the result cannot be read: %s" % error})
     with open(sys.argv[2], "w") as file:
         json.dump(results, file)

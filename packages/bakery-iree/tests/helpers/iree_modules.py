@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from bakery_iree.job.resolve import all_targets
 from bakery_iree.models.module import ModuleRecord
 from bakery_iree.modules import record_text
 
@@ -25,7 +26,7 @@ RECORD: dict[str, Any] = {
         "machine": "x86_64",
         "device": "local-task",
     },
-    "flags": ["--iree-llvmcpu-target-cpu=x86-64-v3"],
+    "flags": [],
     "input": {"name": "matmul.mlir", "sha256": "0" * 64, "size": 1},
     "functions": [],
 }
@@ -34,6 +35,8 @@ RECORD: dict[str, Any] = {
 def recorded(folder: Path, source: str = "matmul.cpu-v3", **changes: Any) -> Path:
     """Put a module with a record into a folder; return its path."""
     document = {**RECORD, **changes}
+    if target := all_targets().get(document["target"]["name"]):
+        document = {**document, "flags": target.flags, **changes}
     path = folder / f"{document['name']}.{document['target']['name'].replace(':', '-')}.vmfb"
     folder.mkdir(exist_ok=True)
     shutil.copy(DATA / f"{source}.vmfb", path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import tracemalloc
 from pathlib import Path
@@ -53,6 +54,17 @@ def test_a_bomb_is_a_failed_call(tmp_path: Path, name: str) -> None:
     tracemalloc.stop()
     assert time.process_time() - began < 4
     assert peak < 64 << 20
+
+
+@pytest.mark.parametrize(("number", "values"), [(5010, 4), (100_010, 13)])
+def test_every_repetition_has_its_time(tmp_path: Path, number: int, values: int) -> None:
+    """For each, iree-benchmark-module 3.13.0 writes 13 values in some 400 bytes."""
+    names = {f"name{index}": "x" * (360 // (values - 3)) for index in range(values - 3)}
+    one = {**names, "run_type": "iteration", "real_time": 1.5, "time_unit": "ms"}
+    result = answered(tmp_path, "text")
+    result.files[RESULT].write_text(json.dumps({"benchmarks": [one] * number}))
+    assert _times(result, number) == [0.0015] * number
+    assert _times(result, 100) == []
 
 
 @pytest.mark.parametrize("name", BOMBS)

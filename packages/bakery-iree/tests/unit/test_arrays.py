@@ -150,6 +150,16 @@ def test_archive_gives_all_its_arrays(tmp_path: Path) -> None:
         ("2xf32=1", "tensor<2xbf16>", "expected bfloat16"),
         ("3", "tensor<2xf32>", "write it as 2xf32=3"),
         ("2xf32=1", "f32", "expected a number"),
+        ("3.9", "f32", ""),
+        ("3.9", "i32", "expected an integer (i32), -2147483648 to 4294967295, got 3.9"),
+        ("1e3", "index", "expected an integer (index)"),
+        ("nan", "i64", "expected an integer"),
+        ("18446744073709551615", "i64", ""),
+        ("18446744073709551616", "i64", "to 18446744073709551615, got"),
+        ("200", "i8", ""),
+        ("200", "si8", "-128 to 127, got 200"),
+        ("-1", "ui8", "0 to 255, got -1"),
+        ("2xi8=1", "tensor<2xui8>", "expected uint8"),
     ],
 )
 def test_what_fits_a_type(value: str, type_: str, said: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -35,6 +37,7 @@ from bakery_iree.plan import JobPlan
 from bakery_iree.report import ModuleReport, conclusion
 
 DATA = Path(__file__).parents[1] / "data" / "mlir"
+MODULES = DATA.parent / "modules"
 CRASH = """\
 Please report issues to https://github.com/iree-org/iree/issues and include the crash backtrace.
 Stack dump:
@@ -206,6 +209,27 @@ def test_targets_of_an_input_are_one_step_in_any_order(tmp_path: Path) -> None:
     assert one == other
     # What depends on the machine is a step of its own.
     assert ("matmul.cpu-host",) in one
+
+
+def test_a_record_says_what_was_compiled(tmp_path: Path) -> None:
+    """The source has float64, and the module float32; and it was compiled for the engine's own machine."""
+    text = (DATA / "matmul.mlir").read_text().replace("f32", "f64")
+    (tmp_path / "matmul.mlir").write_text(text)
+    job = resolve(from_inputs(["matmul.mlir"], tmp_path), ["cpu:host", "cpu:aarch64"], tmp_path / "out")
+    for architecture in ("arm64", "aarch64"):
+        engine = cast("EngineSession", SimpleNamespace(info=SimpleNamespace(architecture=architecture)))
+        run = _Run(job, list(job.cells), CompileOptions(tmp_path), engine, tmp_path, {}, {})
+        for cell in job.cells:
+            (exported := tmp_path / architecture / cell.id).mkdir(parents=True)
+            (exported / "ended").write_text("0 1")
+            (exported / "log").write_text("")
+            shutil.copy(MODULES / "matmul.cpu-aarch64.vmfb", exported / "module.vmfb")
+            record = run._read_result(cell, exported).record
+            assert record is not None
+            assert record.target.machine == "aarch64"
+            assert {item.dtype for item in record.functions[0].arguments} == {"float32"}
+    (exported / "module.vmfb").write_bytes(b"x")
+    assert "is not an IREE module" in str(run._read_result(job.cells[1], exported).error)
 
 
 def test_links_that_a_compiler_makes_are_not_followed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bakery_iree.errors import ModuleError
 from bakery_iree.mlir import DEEPEST, Function, Type, read_module
+from bakery_iree.vmfb import _declarations
 
 MATMUL = """\
 // A comment with a brace { and a quote "
@@ -67,6 +68,26 @@ def test_the_generic_form(tmp_path: Path) -> None:
 def test_a_file_without_module_around_it(tmp_path: Path) -> None:
     (found,) = functions(tmp_path, "func.func @f(%x: tensor<4xi32>) -> tensor<4xi32> { return %x : tensor<4xi32> }")
     assert (found.name, found.arguments, found.results) == ("f", (Type("tensor<4xi32>"),), (Type("tensor<4xi32>"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ('tensor<4xf32> loc("x")', "tensor<4xf32>"),
+        ("tensor<4xf32>loc(unknown)", "tensor<4xf32>"),
+        ('tensor<4xf32> {a = "loc("} loc(fused["a", "b"])', "tensor<4xf32>"),
+        ('tensor<4xf32, #enc<{a = 1}>> {jax.result_info = "}"}', "tensor<4xf32, #enc<{a = 1}>>"),
+        ("tensor<4xi8> {a = [1, 2], iree.abi.encoding = tensor<4xui8>, b}", "tensor<4xui8>"),
+    ],
+)
+def test_what_comes_after_a_type_is_no_part_of_it(tmp_path: Path, text: str, type_: str) -> None:
+    """In MLIR, and in compiled modules, which iree-compile 3.13.0 writes like this."""
+    (found,) = functions(tmp_path, f"func.func @f(%x: {text}, %y: i32 {{b}}) -> (tensor<2xf32> {{c}}) {{ }}")
+    assert str(found) == f"@f({type_}, i32) -> tensor<2xf32>"
+    text = text.partition(" loc(")[0]
+    declared = f"sync func @f(%input0: {text}, %input1: i32) -> (%output0: {text}, %output1: tensor<?xbf16>)\0"
+    (function,) = _declarations(declared.encode())
+    assert str(function) == f"@f({type_}, i32) -> ({type_}, tensor<?xbf16>)"
 
 
 def test_bytecode(tmp_path: Path) -> None:

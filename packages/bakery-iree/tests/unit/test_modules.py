@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import runpy
+import subprocess
 import tarfile
 import zipfile
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +19,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iree_modules import CUDA, DATA, recorded, targets
 from packaging.requirements import Requirement
+from typer.testing import CliRunner
 
+from bakery.cli.app import app
 from bakery.core.errors import AuditError, BakeError, UsageError
 from bakery_iree import facts
-from bakery_iree.benchmark import Measurement, _compared, baseline_of, conclusion, percentile, read_baseline
+from bakery_iree.benchmark import (
+    _MACHINE,
+    Measurement,
+    _compared,
+    _machine,
+    baseline_of,
+    conclusion,
+    percentile,
+    read_baseline,
+)
 from bakery_iree.benchmark import read_subjects as read_benchmarks
 from bakery_iree.bundle import bundle
+from bakery_iree.check_runs import _tolerance
+from bakery_iree.commands import modules as modules_command
+from bakery_iree.commands.modules import ValidateArguments
+from bakery_iree.commands.runs import _baselines
 from bakery_iree.errors import ModuleError, RegressionError
 from bakery_iree.job.load import load
 from bakery_iree.mlir import Function, Type
 from bakery_iree.models.job import Benchmark, Check
-from bakery_iree.models.module import BenchmarkRecord
-from bakery_iree.modules import find_modules, inspect, open_module, requests_of_job, write_record
-from bakery_iree.validate import read_subjects
+from bakery_iree.models.module import Baseline, BenchmarkRecord, Measured, ValidationRecord
+from bakery_iree.modules import Request, find_modules, inspect, open_module, requests_of, requests_of_job, write_record
+from bakery_iree.sandbox import ProgramResult
+from bakery_iree.validate import Verdict, read_subjects
 from bakery_iree.vmfb import as_spirv_1_6, read_vmfb, spirv_problem, spirv_version
 
 MATMUL = (Type("tensor<64x64xf32>"),) * 3
@@ -165,6 +184,31 @@ def test_all_that_does_not_fit_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("type_", "tolerance", "bounds"),
+    [
+        ("tensor<4xf32>", None, (1e-4, 1e-5)),
+        ("tensor<4xf32>", {"float32": {"rtol": 1e-3}}, (1e-3, 1e-5)),
+        ("tensor<4xbf16>", {"bfloat16": {"atol": 0.0}}, (2e-2, 0.0)),
+        ("f64", {"float32": {"rtol": 1.0}}, (1e-9, 1e-12)),
+        ("tensor<4xui8>", {"uint8": {"atol": 1.0}}, (0.0, 1.0)),
+    ],
+)
+def test_what_a_tolerance_leaves_out_is_the_default(type_: str, tolerance: object, bounds: tuple[float, float]) -> None:
+    check = Check.model_validate({"expected": ["1"], "tolerance": tolerance})
+    assert _tolerance(check, Type(type_)) == dict(zip(("rtol", "atol"), bounds, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("float32=1e-3", {"rtol": 1e-3, "atol": None}), ("float32=1e-3,0", {"rtol": 1e-3, "atol": 0.0})],
+)
+def test_a_tolerance_of_the_command_line(text: str, said: dict[str, float | None]) -> None:
+    (check,) = ValidateArguments([Path("a.vmfb")], expected=["1"], tolerance=[text]).checks()
+    assert check.tolerance is not None
+    assert check.tolerance["float32"].model_dump() == said
+
+
 def test_function_must_be_named_where_there_are_two() -> None:
     module = open_module(DATA / "ident.vmfb")
     with pytest.raises(ModuleError) as caught:
@@ -191,6 +235,8 @@ def test_job_finds_its_modules(tmp_path: Path) -> None:
     assert request.benchmark is not None
     with pytest.raises(UsageError, match="no module matches"):
         requests_of_job(load(job(tmp_path), "job.json"), None, ("cuda*",))
+    with pytest.raises(UsageError, match="no module of the job matches other"):
+        requests_of_job(load(job(tmp_path), "job.json"), None, ("other*",))
     with pytest.raises(ModuleError, match="not compiled: third"):
         requests_of_job(load(job(tmp_path, modules=[{"input": "third.mlir"}]), "job.json"), None, ())
     with pytest.raises(ModuleError, match="does not exist"):
@@ -199,6 +245,57 @@ def test_job_finds_its_modules(tmp_path: Path) -> None:
         load(job(tmp_path, modules=[{"inptu": "x"}], extra=1), "job.json")
     told = " ".join(caught.value.details)
     assert all(f"{place}: " in told for place in ("modules[0].inptu", "extra"))
+
+
+def test_an_entry_is_for_its_own_targets(tmp_path: Path) -> None:
+    targets(tmp_path / "out")
+    common = ["cpu:x86-64-v4", "cuda:a100"]
+    modules = [
+        {"input": "matmul.mlir", "targets": ["cpu:generic"], "checks": [{"inputs": [], "expected": ["2.0"]}]},
+        {"input": "matmul.mlir", "targets": ["cpu:x86-64-v3"], "benchmark": {"cores": "1"}},
+        {"input": "matmul.mlir", "checks": [{"inputs": [], "expected": ["2.718"]}]},
+    ]
+    loaded = load(job(tmp_path, targets=common, modules=modules), "job.json")
+
+    def shown(requests: list[Request]) -> dict[str, str]:
+        said = lambda item: item.benchmark.cores if item.benchmark else item.checks[0].expected[0]  # noqa: E731
+        return {item.module.target.name: said(item) for item in requests}
+
+    own = {"cpu:generic": "2.0", "cpu:x86-64-v3": "1", "cpu:x86-64-v4": "2.718", "cuda:a100": "2.718"}
+    assert shown(requests_of_job(loaded, None, ())) == own
+    # What `compile --target` compiled in place of the targets of the job.
+    others = {"cpu:aarch64": "2.718", "vulkan:ampere": "2.718"}
+    assert shown(requests_of(loaded, find_modules([tmp_path / "out"]))) == own | others
+
+
+@pytest.mark.parametrize(
+    ("changes", "only", "said"),
+    [
+        ({}, (), ""),
+        ({"targets": ["cpu:x86-64-v3", "metal"]}, (), "not compiled: matmul.metal"),
+        ({"targets": ["cpu:x86-64-v3", "metal"]}, ("*.cpu-*",), ""),
+        ({"targets": ["cpu:x86-64-v3", "cuda:sm_80"]}, ("matmul.c*",), "not compiled: matmul.cuda-sm_80"),
+        ({"compiler": "3.12.0"}, (), "compiled by release 3.13.0, and the job names 3.12.0"),
+        ({"modules": [{"input": "matmul.mlir", "flags": ["--iree-opt-level=O3"]}]}, (), "compiled with other flags"),
+        ({"modules": [{"input": "other.mlir", "name": "matmul"}]}, (), "compiled from another other.mlir"),
+        ({"modules": [{"input": "none.mlir", "name": "matmul"}]}, (), ""),
+        ({"modules": [{"input": "out", "name": "matmul"}]}, (), "out cannot be read: not a regular file"),
+    ],
+)
+def test_a_job_takes_only_what_it_would_compile_now(
+    changes: dict[str, Any], only: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    for name in ("matmul", "other"):
+        (tmp_path / f"{name}.mlir").write_text(name)
+    digest = hashlib.sha256(b"matmul").hexdigest()
+    recorded(tmp_path / "out", input={"name": "matmul.mlir", "sha256": digest, "size": 6})
+    # A target that the job no longer has.
+    recorded(tmp_path / "out", "matmul.cuda", target={**CUDA, "name": "cuda:a100"})
+    loaded = load(job(tmp_path, **{"targets": ["cpu:x86-64-v3"], **changes}), "job.json")
+    with pytest.raises(ModuleError) if said else nullcontext() as caught:
+        (request,) = requests_of_job(loaded, None, only)
+        assert request.module.title == "matmul.cpu-x86-64-v3"
+    assert said in (" ".join([str(caught.value), *caught.value.details]) if caught else "")
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=300), st.sampled_from([0.5, 0.9, 0.99]))
@@ -222,8 +319,14 @@ def test_regression_is_beyond_the_threshold(tmp_path: Path) -> None:
     just = measured(tmp_path, [2.2], first)
     slower = measured(tmp_path, [2.21], first)
     other = measured(tmp_path, [9.0], first, machine="n")
-    assert [item.record.regression for item in (just, slower, other) if item.record] == [False, True, False]
+    unnamed = measured(tmp_path, [9.0], measured(tmp_path, [1.0], machine=""), machine="")
+    assert [item.record.regression for item in (just, slower, other, unnamed) if item.record] == [
+        False,
+        True,
+        *[False] * 2,
+    ]
     assert "the machine 'm', now 'n'" in other.reason
+    assert "the machine has no name" in unnamed.reason
     assert isinstance(conclusion([just, slower]), RegressionError)
     assert isinstance(conclusion([replace(slower, record=None, failed=True)]), BakeError)
     (tmp_path / "base.json").write_text(
@@ -234,6 +337,43 @@ def test_regression_is_beyond_the_threshold(tmp_path: Path) -> None:
     (tmp_path / "base.json").write_text("{}")
     with pytest.raises(UsageError, match="is not a baseline"):
         read_baseline(tmp_path / "base.json")
+
+
+def test_a_baseline_is_of_its_own_modules_only(tmp_path: Path) -> None:
+    """Both files know both modules."""
+    requests = []
+    for number, name in enumerate(("a", "b", "c"), 1):
+        module = open_module(recorded(tmp_path, name=name))
+        settings = Benchmark(inputs=ARGUMENTS, baseline=f"{name}.json" if name < "c" else None)
+        requests.append(Request(module, (), settings, tmp_path))
+        figures = BenchmarkRecord(
+            function="main", repetitions=1, warmup=0, p50=number, p90=1.0, p99=1.0, mean=1.0, throughput=1.0
+        )
+        other = [Measured(module=f"{item}.cpu-x86-64-v3", record=figures) for item in "abc"]
+        (tmp_path / f"{name}.json").write_text(
+            Baseline(version=1, benchmarks=tuple(other)).model_dump_json(by_alias=True)
+        )
+    found = {title: item.record.p50 for title, item in _baselines(requests, None).items()}
+    assert found == {"a.cpu-x86-64-v3": 1, "b.cpu-x86-64-v3": 2}
+    assert [item.record.p50 for item in _baselines(requests, tmp_path / "c.json").values()] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "name"),
+    [
+        ("processor\t: 0\nmodel name\t: Some  CPU: 3 GHz\nmodel name\t: Some  CPU\n", "Some CPU: 3 GHz"),
+        (
+            "processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU part\t: 1\n",
+            "0x41 0xd0c",
+        ),
+        ("processor\t: 0\n", ""),
+    ],
+)
+def test_the_machine_has_the_name_of_its_cpu(cpuinfo: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    command = f"{_MACHINE.replace('/proc/cpuinfo', 'cpuinfo')} > machine; exit 0"
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    assert _machine(ProgramResult(0, timed_out=False, files={"machine": tmp_path / "machine"}, log="")) == name
 
 
 @pytest.mark.parametrize("release", facts.iree_releases(), ids=lambda release: release.version)
@@ -270,8 +410,29 @@ def test_bundle_is_the_same_twice_and_complete(tmp_path: Path) -> None:
     assert (tmp_path / "kit" / "requirements.txt").read_text() == facts.iree_requirements("3.13.0")
     with pytest.raises(UsageError, match="exists"):
         bundle(modules, tmp_path / "kit")
+    recorded(tmp_path / "more")
+    with pytest.raises(ModuleError, match=r"two modules have the file name matmul\.cpu-x86-64-v3\.vmfb") as caught:
+        bundle(find_modules([tmp_path / "out", tmp_path / "more"]), tmp_path / "twice.tar")
+    assert len(caught.value.details) == 2
+    write_record(modules[0], benchmark=measured(tmp_path / "other", [1.0]).record)
+    bundle(find_modules([tmp_path / "out"]), tmp_path / "b" / "kit.tar")
+    assert (tmp_path / "b" / "kit.tar").read_bytes() == first
     with pytest.raises(ModuleError, match="without a record"):
         bundle([open_module(DATA / "ident.vmfb")], tmp_path / "other.tar")
+
+
+def test_a_bundle_has_the_validation_that_it_was_made_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "out")
+
+    def validated(requests: list[Request], *_: object) -> list[Verdict]:
+        write_record(requests[0].module, validation=ValidationRecord(status="passed"))
+        return []
+
+    monkeypatch.setattr(modules_command, "run_validation", validated)
+    done = CliRunner().invoke(app, ["validate", str(tmp_path / "out"), "--bundle", str(tmp_path / "kit")])
+    assert done.exit_code == 0, done.exception
+    record = json.loads((tmp_path / "kit" / "modules" / "matmul.cpu-x86-64-v3.json").read_text())
+    assert record["validation"]["status"] == "passed"
 
 
 HERE = {"machine": "x86_64", "level": 3, "cuda": 0, "amd": [], "macos": False}

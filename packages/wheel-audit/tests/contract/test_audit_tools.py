@@ -44,6 +44,29 @@ def answered(
 
 
 @pytest.mark.parametrize(
+    ("tag", "symbols", "claim"),
+    [
+        ("manylinux_2_5_x86_64.musllinux_1_1_x86_64", "manylinux_2_5_x86_64", ""),
+        ("manylinux_2_5_x86_64.musllinux_1_1_x86_64", "musllinux_1_2_x86_64", ""),
+        ("manylinux_2_5_x86_64.musllinux_1_1_x86_64", "manylinux_2_17_x86_64", "manylinux_2_5_x86_64"),
+        ("musllinux_1_1_x86_64", "manylinux_2_17_x86_64", "musllinux_1_1_x86_64"),
+    ],
+)
+def test_tags_of_both_c_libraries(
+    tag: str, symbols: str, claim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = AuditwheelReport(symbols, symbols)
+    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: answer)
+    files = {"demo/bin/tool": shared_object(needed=[], versions={}, kind=2)}
+    found = [
+        item.message
+        for item in audit_wheel(write_wheel(tmp_path, f"py3-none-{tag}", files)).findings
+        if item.check == "auditwheel-policy"
+    ]
+    assert found == ([f"by its symbols it is {symbols}, tagged is {claim}"] if claim else [])
+
+
+@pytest.mark.parametrize(
     ("check", "severity", "files"),
     sampled(
         [

@@ -1,9 +1,9 @@
-"""A writer of tiny PE files: headers, one section, and tables of imports, as Windows' loader reads them."""
+"""A writer of tiny PE files: headers, sections, and tables of imports, as Windows' loader reads them."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 MACHINES = {"amd64": 0x8664, "arm64": 0xAA64, "x86": 0x14C}
 _ADDRESS, _OFFSET = 0x1000, 0x400
@@ -17,8 +17,9 @@ def image(
     library: bool = True,
     managed: bool = False,
     floor: tuple[int, int] = (6, 0),
+    sections: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return a DLL, or a program; its tables are real, its code is nothing."""
+    """Return a DLL, or a program; its tables are real, its code is nothing; ``sections`` are more, with their content."""
     wide = machine != "x86"
     data = bytearray()
     at_imports = _table(data, imports, 20, 12)
@@ -33,8 +34,17 @@ def image(
     struct.pack_into("<I", optional, len(optional) - 4, 16)
     optional += struct.pack("<32I", *directories)
     flags = 0x22 | (0x2000 if library else 0)
-    coff = struct.pack("<4sHHIIIHH", b"PE\0\0", MACHINES[machine], 1, 0, 0, 0, len(optional), flags)
+    coff = struct.pack(
+        "<4sHHIIIHH", b"PE\0\0", MACHINES[machine], 1 + len(sections or {}), 0, 0, 0, len(optional), flags
+    )
     section = struct.pack("<8sIIIIIIHHI", b".rdata", len(data), _ADDRESS, len(data), _OFFSET, 0, 0, 0, 0, 0x40000040)
+    for name, content in (sections or {}).items():
+        at = _OFFSET + len(data)
+        stored = len(content) + -len(content) % 512
+        section += struct.pack(
+            "<8sIIIIIIHHI", name.encode(), len(content), 0x10000 + at, stored, at, 0, 0, 0, 0, 0x40000040
+        )
+        data += content.ljust(stored, b"\0")
     head = b"MZ" + bytes(58) + struct.pack("<I", 64) + coff + bytes(optional) + section
     return head.ljust(_OFFSET, b"\0") + bytes(data)
 

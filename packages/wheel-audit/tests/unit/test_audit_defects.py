@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 import json
 import runpy
 import stat
@@ -15,7 +18,7 @@ import pytest
 from elfs import shared_object
 from machos import thin
 from sample import sampled
-from wheels import EXTENSION, TAG, write_wheel
+from wheels import EXTENSION, TAG, digest, write_wheel
 
 from wheel_audit.auditor import audit_wheel
 from wheel_audit.checks import check_ids
@@ -105,6 +108,24 @@ GOOD: dict[str, tuple[Callable[[Path], Path], ExpectedWheel]] = {
         ),
         FULL,
     ),
+    "musl with libgcc's version of glibc": (
+        lambda folder: write_wheel(
+            folder,
+            "cp311-cp311-musllinux_1_2_aarch64",
+            {
+                "demo/_core.so": shared_object(
+                    "aarch64",
+                    needed=["libgcc_s-1a2b3c4d.so.1", "libc.musl-aarch64.so.1"],
+                    versions={"libgcc_s-1a2b3c4d.so.1": ["GCC_3.0", "GLIBC_2.0"]},
+                    wanted=["memcpy"],
+                ),
+                "demo.libs/libgcc_s-1a2b3c4d.so.1": shared_object(
+                    "aarch64", needed=["libc.musl-aarch64.so.1"], versions={}
+                ),
+            },
+        ),
+        ExpectedWheel(platform="linux/arm64", plat="musllinux_1_2_aarch64"),
+    ),
     "musl": (
         lambda folder: write_wheel(
             folder,
@@ -141,6 +162,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
         lambda folder: write_wheel(folder, "py3-none-manylinux_2_28_aarch64", {}),
     ),
     "bare linux tag": ("linux-tag", lambda folder: write_wheel(folder, "cp311-cp311-linux_x86_64")),
+    "tag that no installer takes": ("tag-refused", lambda folder: write_wheel(folder, "cp311-cp311-win64", {})),
     "tag too new": ("promised-plat", lambda folder: write_wheel(folder, "cp311-cp311-manylinux_2_34_x86_64")),
     "glibc above the tag": (
         "glibc-floor",
@@ -392,6 +414,19 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "truncated": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: data[:-40])),
     "garbage": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"PK" * 999)),
     "empty": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"")),
+    "bytes after the archive": (
+        "archive-layout",
+        lambda folder: _rewritten(write_wheel(folder), lambda data: data + b"x"),
+    ),
+    "bytes before the archive": (
+        "archive-layout",
+        lambda folder: _rewritten(write_wheel(folder), lambda data: b"#!/bin/sh\n" + data),
+    ),
+    "member that the table lacks": ("archive-layout", lambda folder: _rewritten(write_wheel(folder), _hiding)),
+    "header with another size": (
+        "archive-layout",
+        lambda folder: _rewritten(write_wheel(folder), lambda data: _patched(data, 18, b"\1\0\0\0")),
+    ),
     "too large": ("size-limit", lambda folder: _rewritten(write_wheel(folder), lambda data: bytes(2 << 20) + data)),
 }
 
@@ -426,6 +461,45 @@ def test_every_check_id_is_planted() -> None:
     assert {check for check, _ in DEFECTS.values()} | elsewhere | contents == check_ids().keys()
 
 
+def _hashed(algorithm: str, text: str) -> str:
+    """Return RECORD with the digests of another algorithm, for the empty file and the module."""
+    for data in (b"", shared_object()):
+        other = base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest()).rstrip(b"=").decode()
+        text = text.replace(f"sha256={digest(data)}", f"{algorithm}={other}")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("edit", "is_right"),
+    [
+        (partial(_hashed, "sha384"), True),
+        (partial(_hashed, "sha512"), True),
+        (partial(_hashed, "sha1"), False),
+        (partial(_hashed, "md5"), False),
+        (lambda text: _hashed("sha512", text).replace("sha512=", "sha384="), False),
+        (lambda text: text.replace(",0\n", ",\n"), True),
+    ],
+)
+def test_what_record_may_have(tmp_path: Path, edit: Callable[[str], str], is_right: bool) -> None:
+    assert ids(write_wheel(tmp_path, edit_record=edit), FULL) == (set() if is_right else {"record-hash"})
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "is_right"),
+    [
+        ("01cu128", "01cu128", True),
+        ("1cu128", "01cu128", True),
+        ("0", "00", True),
+        ("01", "10", False),
+        ("1a", "1b", False),
+    ],
+)
+def test_build_tags_are_compared_as_installers_do(tmp_path: Path, name: str, build: str, is_right: bool) -> None:
+    text = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nBuild: {build}\nTag: {TAG}\n"
+    path = write_wheel(tmp_path, filename=f"demo-1.0-{name}-{TAG}.whl", wheel=text)
+    assert ids(path) == (set() if is_right else {"metadata-build"})
+
+
 @pytest.mark.parametrize("version", ["0.0.1", "0.1", "0.1.0.dev1", "0.0.2.dev1", "0.2.dev1", "1.0+local"])
 def test_a_small_version_is_no_fallback(tmp_path: Path, version: str) -> None:
     assert "fallback-version" not in ids(_of_version(version, tmp_path))
@@ -453,6 +527,34 @@ def test_what_installers_take(tmp_path: Path) -> None:
     metadata = NEW.replace("2.4", "2.1") + "License-File: sub/LICENSE\n"
     files = {EXTENSION: shared_object(), f"{INFO}/LICENSE": b""}
     assert not ids(write_wheel(tmp_path, files=files, metadata=metadata), FULL)
+
+
+ARM = shared_object("aarch64")
+HELPER = {"demo/data/helper_arm64.so": ARM}
+
+
+@pytest.mark.parametrize(
+    ("files", "severity"),
+    [
+        ({EXTENSION: shared_object(), **HELPER}, Severity.WARNING),
+        (HELPER, Severity.ERROR),
+        ({"demo/libdemo.so": shared_object(), EXTENSION: ARM}, Severity.ERROR),
+        ({"demo/libdemo.so": shared_object(), "demo/_c.so": shared_object("aarch64", defined=["PyInit__c"])}, Severity.ERROR),
+        ({EXTENSION: shared_object(), "demo.libs/libz-1a2b3c4d.so.1": ARM}, Severity.ERROR),
+        (
+            {
+                EXTENSION: shared_object(needed=["liba.so"]),
+                "demo/liba.so": shared_object(needed=["libb.so"]),
+                "demo/libb.so": ARM,
+            },
+            Severity.ERROR,
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_for_another_machine(files: dict[str, bytes], severity: Severity, tmp_path: Path) -> None:
+    for expected in (ExpectedWheel(), FULL):
+        findings = audit_wheel(write_wheel(tmp_path, files=files), expected).findings
+        assert [item.severity for item in findings if item.check == "elf-machine"] == [severity]
 
 
 def test_what_only_warns(tmp_path: Path) -> None:
@@ -544,9 +646,23 @@ def test_without_a_promise_a_linux_tag_only_warns(tmp_path: Path) -> None:
     assert report.ok
 
 
-def test_a_known_library_in_the_projects_own_folder_is_only_mentioned(tmp_path: Path) -> None:
-    report = audit_wheel(with_object(tmp_path, shared_object(), "demo/lib/libcudart.so.12"))
-    assert [(f.check, f.severity) for f in report.findings] == [("bundled-library", Severity.INFO)]
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("demo/lib/libcudart.so.12", Severity.INFO),
+        ("demo/lib/libcuda.so.1", Severity.ERROR),
+        ("demo/libnvidia-ml.so.1", Severity.ERROR),
+        ("demo/lib/stubs/libcuda.so", Severity.INFO),
+        *(
+            (f"demo.libs/{name}-1a2b3c4d.so.12", Severity.ERROR)
+            for name in ("libnppc", "libnvjpeg", "libnvvm", "libcufftMp", "libnvblas")
+        ),
+    ],
+)
+def test_known_libraries_in_the_wheel(path: str, severity: Severity, tmp_path: Path) -> None:
+    """In the project's own folder, another wheel's library is only mentioned; the driver's belongs to the machine."""
+    findings = audit_wheel(with_object(tmp_path, shared_object(), path)).findings
+    assert [(f.check, f.severity) for f in findings] == [("bundled-library", severity)]
 
 
 def test_many_findings_of_one_check_are_cut(tmp_path: Path) -> None:
@@ -622,6 +738,41 @@ def _corrupted(path: Path) -> Path:
     with zipfile.ZipFile(path, "a") as zipped:
         zipped.writestr("demo/data", marker, zipfile.ZIP_STORED)
     return _rewritten(path, lambda data: data.replace(marker, marker.upper()))
+
+
+def _hiding(data: bytes) -> bytes:
+    """Insert a member that only a reader of local headers finds, before the table."""
+    with zipfile.ZipFile(hidden := io.BytesIO(), "w") as zipped:
+        zipped.writestr("demo/evil.py", b"1")
+    table, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
+    more = hidden.getvalue().partition(b"PK\1\2")[0]
+    return data[:table] + more + data[table : end + 16] + (table + len(more)).to_bytes(4, "little") + data[end + 20 :]
+
+
+class _Pipe(io.BytesIO):
+    """A file that cannot be sought: zipfile writes sizes and checksums after the content."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise OSError
+
+    seek = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("target", [io.BytesIO, _Pipe])
+@pytest.mark.parametrize("large", [True, False])
+def test_archives_of_all_kinds(tmp_path: Path, target: type[io.BytesIO], large: bool) -> None:
+    path = write_wheel(tmp_path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(copy := target(), "w") as new:
+        new.comment = b"made by a tool"
+        new.writestr(zipfile.ZipInfo("demo/"), b"")
+        for info in old.infolist():
+            with new.open(info.filename, "w", force_zip64=large) as member:
+                member.write(old.read(info))
+    path.write_bytes(copy.getvalue())
+    assert not ids(path)
 
 
 def _flagged(path: Path) -> Path:

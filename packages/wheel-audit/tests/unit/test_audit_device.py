@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from elfs import shared_object
 from fatbins import DATA, ELF, entry, fatbin, for_archs, real
+from pes import image
 from rich.console import Console
 from wheels import EXTENSION, write_wheel
 
@@ -23,6 +24,7 @@ from wheel_audit.finding import Severity
 from wheel_audit.limits import Budget
 from wheel_audit.report import render, render_changes
 from wheel_audit.symbols import Symbols, VersionNeed, read_symbols
+from wheel_audit.systems import cuda_majors
 
 pytestmark = pytest.mark.usefixtures("no_tools")
 
@@ -54,10 +56,44 @@ def cuda(
     )
 
 
+def windows(data: bytes, **more: bytes) -> Make:
+    files = {"demo/_core.cp311-win_amd64.pyd": data} | {f"demo/{name}.dll": content for name, content in more.items()}
+    return lambda folder: write_wheel(folder, "cp311-cp311-win_amd64", files, metadata=METADATA)
+
+
+def pyd(*archs: str, needed: Sequence[str] = ("cudart64_12.dll",), toolkit: int = 128) -> bytes:
+    """Return an extension module for Windows with device code for ``archs``."""
+    return image(imports=needed, sections={".nv_fatb": for_archs(*archs, toolkit=toolkit)} if archs else {})
+
+
 def wheel(data: bytes, *, requires: str = "", **more: bytes) -> Make:
     metadata = METADATA + (f"Requires-Dist: {requires}\n" if requires else "")
     files = {EXTENSION: data} | {f"demo/{name}.so": content for name, content in more.items()}
     return lambda folder: write_wheel(folder, files=files, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("majors", "names"),
+    [
+        ("11", "libcudart.so.11.0 libnvrtc.so.11.2 libcupti.so.11.8 libcufft.so.10 libcusparse.so.11 cudart64_110.dll"),
+        ("11", "nvrtc64_112_0.dll cusparse64_11.dll cufft64_10.dll nvrtc-builtins64_118.dll"),
+        ("12", "libcudart.so.12 libcublasLt.so.12 libcufft.so.11 libcufftMp.so.11 libnppc.so.12 libnvjpeg.so.12"),
+        ("12", "libcupti.so.12 libnvrtc-builtins.so.12.9 CUBLASLT64_12.dll nvJitLink_120_0.dll nppif64_12.dll"),
+        (
+            "13",
+            "libcufft.so.12 libcufftw.so.12 libcusolverMg.so.12 libnvfatbin.so.13 nvfatbin_130_0.dll cupti64_13.dll",
+        ),
+        ("11 12", "libcusolver.so.11 cusolver64_11.dll"),
+        ("12 13", "libcusparse.so.12 cusparse64_12.dll"),
+        (
+            "",
+            "libcurand.so.10 libcufile.so.0 libcuda.so.1 libcudnn.so.9 libnvvm.so.4 cupti64_2025.1.0.dll cudnn64_9.dll",
+        ),
+        ("", "libcufft.so.9 libcudart-1a2b3c4d.so.12.8.57 libcudart.so.99999 libmycudart.so.12 cudart.dll"),
+    ],
+)
+def test_which_cuda_has_a_library(majors: str, names: str) -> None:
+    assert {name: " ".join(cuda_majors(name)) for name in names.split()} == dict.fromkeys(names.split(), majors)
 
 
 GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
@@ -86,6 +122,10 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
             metadata=METADATA,
         ),
         CUDA,
+    ),
+    "for Windows": (
+        windows(pyd("sm_80"), other=image(imports=(), sections={"__nv_rel": for_archs("sm_90", "compute_90")})),
+        replace(CUDA, platform="windows/amd64"),
     ),
     "no CUDA at all": (write_wheel, ExpectedWheel(platform="linux/amd64")),
     "device code beside": (
@@ -190,6 +230,34 @@ DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
         ),
         CUDA,
         "has no device code",
+    ),
+    "no device code for Windows, linked to the runtime": (
+        "device-code-absent",
+        WARNING,
+        windows(pyd()),
+        ExpectedWheel(),
+        "it needs cudart64_12.dll",
+    ),
+    "runtime of another toolkit on Windows": (
+        "cuda-major",
+        ERROR,
+        windows(pyd("sm_80", needed=["cudart64_110.dll"])),
+        ExpectedWheel(cuda="13.0.3"),
+        "needs cudart64_110.dll, which is CUDA 11's; expected CUDA 13.0.3",
+    ),
+    "damaged code for Windows": (
+        "device-unreadable",
+        WARNING,
+        windows(image(sections={".nv_fatb": b"nothing of CUDA"})),
+        ExpectedWheel(),
+        "no fat binary",
+    ),
+    "library of two other releases": (
+        "cuda-major",
+        ERROR,
+        wheel(cuda(*ARCHS, needed=["libcusolver.so.11"])),
+        ExpectedWheel(cuda="13.0.3"),
+        "needs libcusolver.so.11, which is CUDA 11 or 12's; expected CUDA 13.0.3",
     ),
     "one architecture missing": (
         "device-arch-missing",

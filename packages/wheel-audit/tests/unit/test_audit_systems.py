@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from elfs import shared_object
+from fatbins import for_archs
 from machos import SYSTEM, thin, universal
 from pes import image
 from wheels import write_wheel
@@ -98,6 +99,22 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
         ON_WINDOWS,
     ),
     "excluded DLL": (windows(image(imports=("FOO1.dll",), delayed=("nvcuda.dll",))), ON_WINDOWS),
+    "helper for other processes": (
+        windows(image(), more={"demo/run.exe": image("x86", library=False), "demo/other.pyd": image()}),
+        ON_WINDOWS,
+    ),
+    "10.16 is 11.0": (mac(thin("x86_64")[:], "cp311-cp311-macosx_10_16_x86_64"), ExpectedWheel(platform="macos/amd64")),
+    "DLLs of several Pythons": (
+        wheel(
+            "py3-none-win_amd64",
+            {f"demo/_core.cp{python}-win_amd64.pyd": image(imports=(f"python{python}.dll",)) for python in (311, 312)},
+        ),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
+    "its own Python": (
+        wheel("py3-none-win_amd64", {"demo/x.dll": image(), "demo/python311.dll": image(imports=())}),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
     ".NET": (windows(image(), more={"demo/net.dll": image("x86", imports=("mscoree.dll",), managed=True)}), ON_WINDOWS),
     "launcher in a pure wheel": (wheel("py3-none-any", {"demo/w64.exe": image(library=False)}), ExpectedWheel()),
 }
@@ -169,6 +186,11 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image()}),
         ExpectedWheel(platform="windows/amd64"),
     ),
+    "one Python's library in a wheel for all": (
+        "python-dll",
+        wheel("py3-none-win_amd64", {"demo/_core.pyd": image()}),
+        ExpectedWheel(platform="windows/amd64"),
+    ),
     "pyd of another Python": ("extension-abi", wheel(WIN, {"demo/_core.cp310-win_amd64.pyd": image()}), ON_WINDOWS),
     "excluded DLL is bundled": (
         "bundled-library",
@@ -197,6 +219,89 @@ def test_without_a_promise_what_another_wheel_may_bring_only_warns(tmp_path: Pat
         ("runtime-missing", Severity.WARNING),
         ("dll-missing", Severity.WARNING),
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("demo/cudart64_12.dll", Severity.INFO),
+        ("demo/nvcuda.dll", Severity.ERROR),
+        *(
+            (f"demo.libs/{name}.dll", Severity.ERROR)
+            for name in (
+                *("nvJitLink_120_0", "nvrtc-builtins64_128", "nvfatbin_120_0", "cupti64_2025.1.0", "nppc64_12"),
+                *("nvjpeg64_12", "nvvm64_40_0", "cublasLt64_12-1a2b3c4d5e6f708192a3b4c5d6e7f809"),
+            )
+        ),
+    ],
+)
+def test_known_libraries_in_a_wheel_for_windows(path: str, severity: Severity, tmp_path: Path) -> None:
+    findings = audit_wheel(windows(image(), more={path: image(imports=())})(tmp_path)).findings
+    assert [(f.check, f.severity) for f in findings] == [("bundled-library", severity)]
+
+
+def test_what_is_only_a_warning(tmp_path: Path) -> None:
+    for make, id in (
+        (windows(image(), more={"demo/attach_x86.dll": image("x86", imports=())}), "pe-machine"),
+        (mac(thin(), lib__attach=thin("x86_64", kind="library")), "macho-machine"),
+        # No tag says 13.3.
+        (mac(thin(floor=(13, 3)), "cp311-cp311-macosx_13_0_arm64"), "macos-floor"),
+    ):
+        assert [(f.check, f.severity) for f in audit_wheel(make(tmp_path)).findings] == [(id, Severity.WARNING)]
+
+
+RIGHT_TAGS = [
+    "cp312-cp312-macosx_11_0_arm64", "cp312-cp312-macosx_10_9_universal2",
+    "cp312-cp312-macosx_10_9_x86_64.macosx_26_0_arm64", "cp39-abi3-macosx_10_16_x86_64",
+    "cp27-cp27mu-manylinux1_x86_64", "cp36.cp37-cp36m.cp37m-macosx_10_6_intel", "cp312-none-win32",
+    "cp315-abi3.abi3t-win_arm64", "pp310-pypy310_pp73-win_amd64", "py2.py3-none-musllinux_1_1_armv7l",
+    "py312-none-any", "cp312-cp312-freebsd_14_2_release_amd64", "cp312-cp312-mingw_x86_64_ucrt",
+    "cp313-cp313-ios_13_0_arm64_iphonesimulator", "cp313-cp313-android_24_arm64_v8a",
+    "cp312-cp312-pyodide_2024_0_wasm32", "cp313-cp313t-manylinux_2_31_riscv64",
+    "graalpy311-graalpy242_311_native-manylinux_2_28_x86_64", "cp312-cp312-linux_x86_64",
+    "cp312-cp312d-win_amd64",
+]  # fmt: skip
+WRONG_TAGS = [
+    "cp312-cp312-macosx_11_1_arm64", "cp312-cp312-macosx_10_9_arm64", "cp312-cp312-macosx_11_arm64",
+    "cp312-cp312-macosx_arm64", "cp312-cp312-macos_11_0_arm64", "cp312-cp312-win64", "cp312-cp312-win_x86_64",
+    "cp312-cp312-windows_amd64", "cp312-cp312-manylinux_x86_64", "cp312-cp312-manylinux2020_x86_64",
+    "cp312-cp312-manylinux_2_28_arm64", "cp312-cp312-manylinux_2_28_amd64", "cp312-cp312-manylinux1_aarch64",
+    "cp312-cp312-musllinux_x86_64", "cp312-cp312-android_x86_64", "py3-cp312-manylinux_2_28_x86_64",
+    "cp312-cp311-win_amd64", "py39-abi3-win_amd64", "cp312-any-win_amd64",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tag", [*RIGHT_TAGS, *WRONG_TAGS, "cp312-cp312-macosx_11_0_arm64.macosx_11_1_arm64"])
+def test_tags_that_no_installer_takes(tag: str, tmp_path: Path) -> None:
+    findings = audit_wheel(write_wheel(tmp_path, tag, {})).findings
+    expected = [Severity.ERROR] if tag in WRONG_TAGS else [] if tag in RIGHT_TAGS else [Severity.WARNING]
+    assert [item.severity for item in findings if item.check == "tag-refused"] == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "modules", "is_found"),
+    [
+        ("py3-none", ["cpython-312-x86_64-linux-gnu.so"], True),
+        ("py2.py3-none", ["pypy310-pp73-x86_64-linux-gnu.so"], True),
+        ("py3-none", ["cpython-311-x86_64-linux-gnu.so", "cpython-312-x86_64-linux-gnu.so"], False),
+        # torch.ops.load_library takes it.
+        ("py3-none", ["library.cpython-312-x86_64-linux-gnu.so"], False),
+        ("py3-none", ["so"], False),
+        ("py3-none", ["abi3.so"], False),
+        ("cp312-none", ["cpython-312-x86_64-linux-gnu.so"], False),
+    ],
+)
+def test_a_module_for_one_python_in_a_wheel_for_all(
+    tag: str, modules: list[str], is_found: bool, tmp_path: Path
+) -> None:
+    files = {
+        f"demo/_core.{suffix}": shared_object(defined=["PyInit__core"] * (not suffix.startswith("library")))
+        for suffix in modules
+    }
+    path = write_wheel(tmp_path, f"{tag}-manylinux_2_28_x86_64", files)
+    for expected, severity in ((ExpectedWheel(), Severity.WARNING), (ExpectedWheel(name="demo"), Severity.ERROR)):
+        found = [item.severity for item in audit_wheel(path, expected).findings if item.check == "extension-abi"]
+        assert found == [severity] * is_found
 
 
 def test_facts_are_read(tmp_path: Path) -> None:
@@ -248,7 +353,7 @@ def test_no_damage_raises_anything_else_or_takes_long(kind: str) -> None:
     sound = {
         "thin": thin(needed=(SYSTEM, "@rpath/a.dylib"), rpaths=("@loader_path",), name="b"),
         "universal": universal(thin("x86_64"), thin()),
-        "pe": image(delayed=("a.dll",)),
+        "pe": image(delayed=("a.dll",), sections={".nv_fatb": for_archs("sm_80", "compute_90")}),
     }[kind]
     random = Random(0)
     read = read_pe if kind == "pe" else read_macho

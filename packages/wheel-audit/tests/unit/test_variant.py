@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from elfs import level_note, shared_object
 from fatbins import ELF, ZSTD, cubin, entry, fatbin, for_archs
+from pes import image
 from wheels import EXTENSION, TAG, write_wheel
 
 from wheel_audit.auditor import audit_wheel
@@ -52,6 +53,33 @@ def with_values(feature: str, values: Sequence[str]) -> dict[str, Any]:
 def without(feature: str) -> dict[str, Any]:
     kept = {key: value for key, value in HONEST["nvidia"].items() if key != feature}
     return honest(variants={"cu12.8": {"nvidia": kept}})
+
+
+@pytest.mark.parametrize(
+    ("archs", "needed", "said"),
+    [
+        (ARCHS, ["cudart64_12.dll"], HONEST),
+        (
+            ARCHS[:2],
+            ["cudart64_13.dll"],
+            {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real", "90_real"]}},
+        ),
+        ([], ["KERNEL32.dll", "nvcuda.dll"], {}),
+        ([], ["nvrtc64_120_0.dll"], "it has no device code, but needs a library of CUDA 12"),
+        ([], ["cusolver64_11.dll"], "it has no device code, but needs a library of CUDA 11"),
+    ],
+)
+def test_a_wheel_for_windows_has_properties(
+    tmp_path: Path, archs: Sequence[str], needed: Sequence[str], said: object
+) -> None:
+    code = image(imports=needed, sections={".nv_fatb": for_archs(*archs)} if archs else {})
+    path = write_wheel(tmp_path, "cp311-cp311-win_amd64", {"demo/_core.cp311-win_amd64.pyd": code})
+    objects = audit_wheel(path).device_objects
+    if isinstance(said, dict):
+        assert derive(objects) == said
+    else:
+        with pytest.raises(BadVariant, match=f"^{said}$"):
+            derive(objects)
 
 
 @pytest.mark.parametrize("dialect", dialects())

@@ -21,6 +21,8 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         hint = "build or download it again: the file is not what its name says, or is cut off"
         yield error("archive-unreadable", f"not a readable zip archive: {archive.defect}", hint=hint)
         return
+    if archive.layout:
+        yield error("archive-layout", f"{archive.layout}; PyPI and uv refuse such an archive")
     if archive.excess:
         yield error("audit-limit", f"{archive.excess}; the rest of it was not read")
     if archive.is_bomb:

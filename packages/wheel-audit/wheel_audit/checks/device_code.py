@@ -14,18 +14,18 @@ from wheel_audit.elf import SharedObject
 from wheel_audit.expected_wheel import ExpectedWheel, folder_of
 from wheel_audit.fatbin import DeviceImage, sorted_archs
 from wheel_audit.finding import Finding, error, info, warning
+from wheel_audit.pe import PeImage
+from wheel_audit.systems import cuda_majors
 from wheel_audit.wheel import Wheel, is_grafted
 
 _CUDA_MARK = re.compile(r"(?<![a-z])cu(?:da)?-?\d{2,3}(?!\d)")
-_CUDART = re.compile(r"libcudart\.so\.(\d+)")
-# The libraries with the number of CUDA (NVIDIA's wheels for 11.8 to 13.5); libcusolver.so.11 is also CUDA 12's.
-_NUMBERED = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d+)")
+_CUDART = re.compile(r"(?:lib)?cudart(?:\.so\.|64_)\d+", re.IGNORECASE)
 _LOOSE = (".cubin", ".fatbin", ".ptx")
 
 
 def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield the differences between the device code and the recipe."""
-    objects = tuple(binary for binary in wheel.objects if not is_grafted(binary.path))
+    objects = tuple(binary for binary in wheel.device_objects if not is_grafted(binary.path))
     images = _images(objects)
     for binary in objects:
         if defect := binary.device_code.defect:
@@ -49,7 +49,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         yield from _check_toolkit(images, objects, expected.cuda)
 
 
-def _images(objects: Iterable[SharedObject]) -> tuple[DeviceImage, ...]:
+def _images(objects: Iterable[SharedObject | PeImage]) -> tuple[DeviceImage, ...]:
     return tuple(image for binary in objects for image in binary.device_code.images)
 
 
@@ -95,7 +95,7 @@ def _check_archs(images: tuple[DeviceImage, ...], expected: tuple[str, ...], fol
 
 
 def _check_toolkit(
-    images: tuple[DeviceImage, ...], objects: tuple[SharedObject, ...], expected: str
+    images: tuple[DeviceImage, ...], objects: tuple[SharedObject | PeImage, ...], expected: str
 ) -> Iterator[Finding]:
     releases = {f"a tool of CUDA {image.toolkit}": image.toolkit for image in images if image.toolkit}
     releases |= {f"PTX ISA {image.ptx_isa}": _cuda_of_isa(image.ptx_isa) for image in images if image.ptx_isa}
@@ -109,9 +109,9 @@ def _check_toolkit(
             text = f"expected CUDA {expected}, but it has {source}, which is CUDA {other}'s"
             yield warning("device-toolkit", text, hint=hint_of("cuda-major"))
     for binary in objects:
-        for match in filter(None, map(_NUMBERED.match, binary.needed)):
-            if match[1] != major:
-                text = f"needs {match.string}, which is CUDA {match[1]}'s; expected CUDA {expected}"
+        for name in binary.needed:
+            if (majors := cuda_majors(name)) and major not in majors:
+                text = f"needs {name}, which is CUDA {' or '.join(majors)}'s; expected CUDA {expected}"
                 yield error("cuda-major", text, binary.path)
 
 

@@ -18,6 +18,7 @@ from wheel_audit.pe import PeImage
 from wheel_audit.requirements import parse_requirement
 from wheel_audit.systems import (
     DEBUG_DLL,
+    DRIVER,
     KNOWN_EXTERNAL,
     MACOS_PYTHON,
     PROVIDERS,
@@ -52,16 +53,19 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
 def _check_contained(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Yield libraries that must not be in the wheel, with their sizes.
 
-    Bundled libraries and those that the recipe excludes are errors. A known library in the project's own folder is only
-    mentioned: it may be the purpose of the wheel, as for NVIDIA's and torch's.
+    Bundled libraries, those that the recipe excludes and those of the driver are errors. Another known library in the
+    project's own folder is only mentioned: it may be the purpose of the wheel, as for NVIDIA's and torch's.
     """
     for binary in wheel.binaries:
         names = _names(binary)
         excluded = matches(names, expected.excludes)
         if excluded or matches(names, KNOWN_EXTERNAL):
-            wrong = excluded or is_grafted(binary.path)
+            # What is linked with a toolkit's stubs finds the driver later: no loader searches there.
+            driver = matches(names, DRIVER) and "stubs" not in PurePosixPath(binary.path).parts
+            wrong = excluded or driver or is_grafted(binary.path)
             text = f"contains {names[0]} ({binary.size / 1e6:.1f} MB)"
             hint = "exclude it from the repair and require the package that provides it" if wrong else ""
+            hint = "leave it out: it must be that of the driver on the user's machine" if driver else hint
             yield Finding("bundled-library", Severity.ERROR if wrong else Severity.INFO, text, binary.path, hint)
 
 
@@ -142,11 +146,16 @@ def _search_path_defect(file: str, path: str) -> str:
 
 def _check_dlls(wheel: Wheel, outside: tuple[str, ...], severity: Severity) -> Iterator[Finding]:
     inside = {entry.path.rpartition("/")[2].lower() for entry in wheel.archive.entries}
+    imported = {name.lower() for image in wheel.images for name in image.imports}
+    pythons = {name for name in imported if (match := PYTHON_DLL.fullmatch(name)) and match[1] != "3"}
     for image in filter(is_extension_or_dll, wheel.images):
         loaded = frozenset(image.imports)
         for name in dict.fromkeys((*image.imports, *image.delayed)):
             if match := PYTHON_DLL.fullmatch(name):
                 yield from _check_python_dll(wheel, image, match)
+                if pythons == {name.lower()} and name.lower() not in inside and _is_for_all(wheel):
+                    text = f"needs {name}, so it loads in one Python, but the wheel is tagged for all of them"
+                    yield Finding("python-dll", severity, text, image.path)
             elif DEBUG_DLL.fullmatch(name):
                 text, hint = f"needs {name}, which only Visual Studio installs", "build in release mode: /MD, not /MDd"
                 yield error("debug-runtime", text, image.path, hint)
@@ -166,7 +175,8 @@ def _check_python_dll(wheel: Wheel, image: PeImage, match: re.Match[str]) -> Ite
         yield error("debug-runtime", f"needs {name}, a Python for debugging", image.path)
         return
     tags = wheel.filename.tags
-    releases = {(m[1], m[2]) for tag in tags if (m := _RELEASE.fullmatch(tag.abi))}
+    names = {tag.interpreter if tag.abi == "none" else tag.abi for tag in tags}
+    releases = {(m[1], m[2]) for name in names if (m := _RELEASE.fullmatch(name))}
     if release == "3":
         return
     if not releases and any(tag.abi in ("abi3", "abi3t") for tag in tags):
@@ -176,6 +186,11 @@ def _check_python_dll(wheel: Wheel, image: PeImage, match: re.Match[str]) -> Ite
     elif releases and (release, free_threaded.lower()) not in releases:
         text = f"needs {name}, the wheel is tagged {', '.join(sorted(map(str, tags)))}"
         yield error("python-dll", text, image.path)
+
+
+def _is_for_all(wheel: Wheel) -> bool:
+    """Whether any Python takes the wheel: ``py3-none``."""
+    return all(tag.abi == "none" and tag.interpreter.startswith("py") for tag in wheel.filename.tags)
 
 
 def _check_dylibs(wheel: Wheel, outside: tuple[str, ...], severity: Severity) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -126,7 +127,8 @@ def _check_wheel_file(wheel: Wheel) -> Iterator[Finding]:
         text = f"says {_listed(tags)}; the file name says {_listed(filename.tags)}"
         hint = "a wheel is retagged with `wheel tags` or `auditwheel repair`, not by renaming it"
         yield error("metadata-tags", text, file, hint)
-    if metadata.build != filename.build:
+    # 01cu128 in the file is (1, "cu128"), as in the name.
+    if re.sub(r"^0+(?=\d)", "", metadata.build) != filename.build:
         yield error("metadata-build", f"says {metadata.build!r}, the file name {filename.build!r}", file)
 
 
@@ -162,8 +164,11 @@ def _check_record(wheel: Wheel) -> Iterator[Finding]:
 def _check_row(row: RecordRow, entry: Entry) -> Iterator[Finding]:
     if not entry.sha256:
         return  # the archive check reports it
-    digest = base64.urlsafe_b64encode(bytes.fromhex(entry.sha256)).rstrip(b"=").decode()
-    if row.digest != f"sha256={digest}":
-        yield error("record-hash", f"is sha256={digest}, RECORD says {row.digest or 'nothing'}", row.path)
-    if row.size != str(entry.size):
+    named = row.digest.partition("=")[0]
+    algorithm = named if named in entry.digests else "sha256"
+    digest = base64.urlsafe_b64encode(bytes.fromhex(entry.digests[algorithm])).rstrip(b"=").decode()
+    if row.digest != f"{algorithm}={digest}":
+        yield error("record-hash", f"is {algorithm}={digest}, RECORD says {row.digest or 'nothing'}", row.path)
+    # The size may be empty (packaging.python.org, "Recording installed projects").
+    if row.size not in ("", str(entry.size)):
         yield error("record-size", f"has {entry.size} bytes, RECORD says {row.size or 'nothing'}", row.path)

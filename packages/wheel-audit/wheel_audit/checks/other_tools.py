@@ -8,7 +8,7 @@ from wheel_audit.dependencies import matches
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, Severity, error, error_if
 from wheel_audit.systems import KNOWN_EXTERNAL, policy_of
-from wheel_audit.tags import PlatformTag, parse_platform, release_text
+from wheel_audit.tags import PlatformTag, oldest_tags, parse_platform, release_text
 from wheel_audit.text import listed
 from wheel_audit.tools import AuditwheelReport, ToolRemark, ToolResult
 from wheel_audit.wheel import ABI3_SUFFIX, Wheel
@@ -78,15 +78,18 @@ def _check_auditwheel(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding
     elif report.failure:
         yield error("auditwheel-policy", f"auditwheel refuses the wheel: {report.failure}")
     elif report.overall:
-        claims = [tag for tag in wheel.platforms if tag.libc is not None]
-        if claims:
-            yield from _check_claim(min(claims, key=lambda tag: tag.libc or ()), report, expected)
+        granted = parse_platform(report.symbols)
+        claims = [tag for tag in oldest_tags(wheel.platforms) if tag.libc]
+        # The tags of the other C library are for the check of libraries: auditwheel judges by one of them.
+        for claim in [tag for tag in claims if tag.system == granted.system][:1] or claims[:1]:
+            yield from _check_claim(claim, granted, report, expected)
 
 
-def _check_claim(claim: PlatformTag, report: AuditwheelReport, expected: ExpectedWheel) -> Iterator[Finding]:
+def _check_claim(
+    claim: PlatformTag, granted: PlatformTag, report: AuditwheelReport, expected: ExpectedWheel
+) -> Iterator[Finding]:
     if report.broken:
         yield error("auditwheel-policy", f"needs {report.broken}, so {claim.text} is wrong")
-    granted = parse_platform(report.symbols)
     # musl has no symbol versions: auditwheel always names the newest musllinux.
     if granted.system != claim.system or (claim.system != "musllinux" and (granted.libc or ()) > (claim.libc or ())):
         yield error("auditwheel-policy", f"by its symbols it is {report.symbols}, tagged is {claim.text}")

@@ -10,8 +10,16 @@ from packaging.specifiers import SpecifierSet
 
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, error, error_if, warning
-from wheel_audit.tags import PlatformTag, arch_of, installable_abis, parse_platform, parse_release
-from wheel_audit.wheel import Wheel
+from wheel_audit.tags import (
+    PlatformTag,
+    arch_of,
+    installable_abis,
+    is_for_a_python,
+    is_taken,
+    parse_platform,
+    parse_release,
+)
+from wheel_audit.wheel import Wheel, starts_module
 
 _STABLE = ("abi3", "abi3t")
 _TO_ABI3 = (
@@ -26,6 +34,8 @@ _EVERY = (
     "with wheel.py3, one wheel serves all Pythons of the matrix: let the project tag it py3-none (scikit-build-core: "
     'wheel.py-api = "py3"), or remove the key'
 )
+_FOR_ONE = "loads in one Python only, but the wheel is tagged for all of them"
+_FOR_ONE_HINT = "let the build backend tag it for its Python; if the module is optional, build a wheel for each Python"
 _EXTENSION = {
     ".so": re.compile(r"\.(?:cpython-|(?=pypy\d))(\w+?t?)(?:-pp\d+)?-(\w*)"),
     ".pyd": re.compile(r"\.(?:cp|(?=pp\d))(\d+t?|pp\d+)-()"),
@@ -39,7 +49,8 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     yield from _check_platforms(wheel, expected)
     if wheel.filename.defect:
         return
-    yield from _check_extensions(wheel)
+    yield from _check_taken(wheel)
+    yield from _check_extensions(wheel, expected)
     if wheel.metadata.requires_python:
         yield from _check_requires_python(wheel)
     yield from _check_pythons(wheel, expected)
@@ -66,6 +77,17 @@ def _check_platforms(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]
     for newest in _newest_tags(expected):
         if not any(_installs_under(tag, newest) for tag in tags):
             yield error("promised-plat", f"is tagged {listed}, expected {newest.text} or older")
+
+
+def _check_taken(wheel: Wheel) -> Iterator[Finding]:
+    """Yield tags that no installer takes. Lists such as ``cp36.cp37-cp36m.cp37m`` stand for some pairs that are none."""
+    untaken = [tag.text for tag in wheel.platforms if not is_taken(tag)]
+    if untaken:
+        text = f"is tagged {', '.join(untaken)}, which no installer takes"
+        yield Finding("tag-refused", error_if(len(untaken) == len(wheel.platforms)), text)
+    if not any(map(is_for_a_python, wheel.filename.tags)):
+        pairs = sorted({f"{tag.interpreter}-{tag.abi}" for tag in wheel.filename.tags})
+        yield error("tag-refused", f"is tagged {', '.join(pairs)}, which no Python takes")
 
 
 def _newest_tags(expected: ExpectedWheel) -> Iterator[PlatformTag]:
@@ -120,13 +142,15 @@ def _check_installs(wheel: Wheel, python: str, tag_hint: str, requires_hint: str
         yield error("promised-python", text, hint=requires_hint)
 
 
-def _check_extensions(wheel: Wheel) -> Iterator[Finding]:
+def _check_extensions(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     """Compare the version in ``.cpython-312-….so`` or ``.cp312-….pyd`` with the ABI tags; others load anywhere."""
     paths = (PurePosixPath(entry.path) for entry in wheel.archive.entries if entry.path.endswith(tuple(_EXTENSION)))
     found = [(str(path), match) for path in paths if (match := _EXTENSION[path.suffix].search(path.name))]
     files = {match[1]: path for path, match in found}
     abis = {tag.abi for tag in wheel.filename.tags}
-    tagged = {re.sub(r"^cp|_pp\d+$", "", abi) for abi in abis if abi.startswith(("cp", "pypy"))}
+    # cp312-none is for one Python, too.
+    names = {tag.interpreter if tag.abi == "none" else tag.abi for tag in wheel.filename.tags}
+    tagged = {re.sub(r"^cp|_pp\d+$", "", name) for name in names if name.startswith(("cp", "pypy"))}
     if files and tagged:
         for made, path in sorted(files.items()):
             if made not in tagged:
@@ -137,6 +161,11 @@ def _check_extensions(wheel: Wheel) -> Iterator[Finding]:
         text = "loads in one Python only, but the wheel is tagged for the stable ABI"
         hint = "name it .abi3.so and build it with Py_LIMITED_API"
         yield error("extension-abi", text, min(files.values()), hint)
+    elif len(files) == 1 and abis == {"none"}:
+        # With modules for several Pythons, each finds its own.
+        libraries = {item.path for item in wheel.objects if not starts_module(item)}
+        if modules := {path for path, _ in found} - libraries:
+            yield Finding("extension-abi", error_if(not expected.is_empty), _FOR_ONE, min(modules), _FOR_ONE_HINT)
     machines = {machine for tag in wheel.platforms if tag.is_linux for machine in tag.machines}
     for path, match in found:
         # Other systems have other words at its place, or none.

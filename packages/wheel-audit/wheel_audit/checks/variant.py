@@ -29,5 +29,5 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
         return
     if variant.label != label:
         yield error("variant-label", f"says {variant.label!r}, the file name {label!r}", file)
-    for fault in contradictions(variant, wheel.objects):
+    for fault in contradictions(variant, wheel.device_objects):
         yield error("variant-property", fault, file)
