@@ -61,6 +61,11 @@ def fits(version: str, wanted: str) -> bool:
     return bool(re.match(r"\d", wanted)) and number(version)[: len(exact)] == exact
 
 
+def is_right(version: str, wanted: str) -> bool:
+    """Whether an installed release is what is wanted; of a channel of a day, whatever its manifest has."""
+    return fits(version, wanted) or bool(re.match(r"beta|nightly|stable-\d", wanted))
+
+
 def output(*words: str) -> str:
     """Return what a command prints; empty if it is missing or fails."""
     try:
@@ -211,9 +216,7 @@ def main() -> None:
     version = output("rustc", "--version").strip()
     if not version or not output("cargo", "--version"):
         sys.exit("bakery: rustc and cargo do not run in this image")
-    # What the manifest of a channel of a day has is right; its release has a number only.
-    is_right = fits(version, wanted) or bool(re.match(r"beta|nightly|stable-\d", wanted))
-    if not is_right:
+    if not is_right(version, wanted):
         sys.exit("bakery: " + version + " is installed, and the project asks for " + wanted)
     print(version)
 

@@ -261,17 +261,15 @@ def require(root: str, requirements: list[str]) -> None:
     path, text = metadata(root)
     # The description may have other line ends than the fields.
     end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
-    head, blank, body = text.partition(end + end)
-    if not blank and re.search(r"\n\r?\n", text):
-        sys.exit("finish: the wheel's METADATA ends its lines in two ways: where the fields end is not clear")
+    head, *body = re.split(r"\r?\n\r?\n", text, maxsplit=1)
     fields = ["Requires-Dist: " + item for item in requirements]
     ours = {required(field) for field in fields} - {""}
-    lines = [line for line in head.rstrip(end).split(end) if required(line) not in ours]
+    lines = [line for line in re.split(r"\r?\n", head.rstrip("\r\n")) if required(line) not in ours]
     known = {distribution(line.partition(":")[2]) for line in lines if line.lower().startswith("provides-extra:")}
     extras = dict.fromkeys(re.findall(r"""; extra == ["']([^"']+)["']""", "\n".join(requirements)))
     lines += ["Provides-Extra: " + extra for extra in extras if extra not in known]
     lines += [field for field in fields if field not in lines]
-    write(path, end.join(lines) + end + (end + body if blank else ""))
+    write(path, end.join(lines) + end + (end + body[0] if body else ""))
 
 
 def required(line: str) -> str:
