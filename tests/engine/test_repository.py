@@ -210,6 +210,27 @@ def test_plain_bake_below_the_top(plain: Plain, tmp_path: Path) -> None:
     assert plain.wheels == WHEEL
 
 
+@pytest.mark.parametrize("release", ["8.3.1", pytest.param("10.*", marks=pytest.mark.proof)])
+def test_source_below_the_top_has_its_files(tmp_path: Path, release: str) -> None:
+    """Names with the path of the top, and names relative to it, are those of files: in an image, the top would be /."""
+    text = SCM.replace("setuptools-scm>=8", f"setuptools-scm=={release}").replace(
+        "setuptools>=77", "setuptools>=77,<81"
+    )
+    below = {
+        "python/bakery.toml": f'{RECIPE}[builder]\nenvironment = {{ GIVEN = "/src/given.txt" }}\n',
+        "python/pyproject.toml": f'{text}root = ".."\nwrite_to = "python/src/demo/_version.py"\n',
+        "python/setup.py": "import os\nfrom setuptools import setup\nopen(os.environ['GIVEN']).close()\nsetup()\n",
+        "python/given.txt": "",
+        "python/src/demo/__init__.py": "",
+        "python/src/demo/data.json": "{}",
+    }
+    top = project(tmp_path / "top", below)
+    git(top, "tag", "v1.0.0")
+    (wheel,) = bakery(top / "python", "wheel").wheels
+    assert wheel.name == "demo-1.0.0-py3-none-any.whl"
+    assert files(wheel) == {f"demo/{name}" for name in ("__init__.py", "data.json", "_version.py")}
+
+
 def test_plain_docker_build(asking: Path, plain: Plain) -> None:
     bundle = ["--secret", f"id=ca-bundle,src={plain.reads[0]}"] if plain.reads else []
     output = ("--target=demo-wheel", f"--output=type=local,dest={plain.out}", *bundle)
