@@ -192,7 +192,6 @@ def test_a_broken_manifest_is_one_line(tmp_path: Path, text: str) -> None:
         ("1.96.0", "nightly", False),
         ("1.96.0", "beta", False),
         ("", "stable", False),
-        ("1.85.1", "stable-2025-03-18", False),
     ],
 )
 def test_which_release_is_right(version: str, asked: str, right: bool) -> None:

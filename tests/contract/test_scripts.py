@@ -903,20 +903,16 @@ def test_an_sbom_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize(
-    "body",
-    ["", *(text.replace("\n", end) for text in ["Requires-Dist: torch (says it)\n\nx\n"] for end in ("\n", "\r\n"))],
-)
+@pytest.mark.parametrize("body", ["", "\nRequires-Dist: torch (says the description)\n"])
 def test_requirements_replace_those_of_the_same_distribution(tmp_path: Path, end: str, body: str) -> None:
     head = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
     own = "Requires-Dist: Torch\nRequires-Dist: numpy>=2\nRequires-Dist: torch>=2 ; extra == 'old'\n"
-    body = body and end + body
-    write_tree(tmp_path, (head + own).replace("\n", end) + body)
+    write_tree(tmp_path, (head + own + body).replace("\n", end))
     finish.require(str(tmp_path), ["torch==2.11.*", "nvidia_nccl>=2"])
     kept = "Requires-Dist: numpy>=2\nRequires-Dist: torch>=2 ; extra == 'old'\n"
     added = "Requires-Dist: torch==2.11.*\nRequires-Dist: nvidia_nccl>=2\n"
     written = (tmp_path / "demo-1.0.dist-info/METADATA").read_bytes().decode()
-    assert written == (head + kept + added).replace("\n", end) + body
+    assert written == (head + kept + added + body).replace("\n", end)
 
 
 def test_a_description_may_have_other_line_ends_than_the_fields(tmp_path: Path) -> None:
