@@ -87,7 +87,7 @@ def kill_bake(folder: Path) -> bool:
     return bool(running)
 
 
-def one_kill(folder: Path, kill: Callable[[subprocess.Popen[str]], None], environment: Mapping[str, str]) -> None:
+def one_kill(folder: Path, kill: Callable[[subprocess.Popen[str]], object], environment: Mapping[str, str]) -> None:
     """Build anew, kill at a random moment, and go on."""
     (folder / "fresh.txt").write_text(str(uuid.uuid4()))
     for path in (folder / "dist").glob("*.whl"):
@@ -114,19 +114,20 @@ def kept(done: Done) -> set[str]:
     return {str(target["cell"]) for target in done.results().values() if target["result"] == "kept"}
 
 
-@pytest.mark.parametrize("victim", ["bakery", "bake"])
-def test_kills_of_clients(tmp_path: Path, victim: str) -> None:
-    folder = project(tmp_path / "project")
+def kill_many_times(folder: Path, kill: Callable[[subprocess.Popen[str]], object]) -> None:
+    project(folder)
     bakery(folder, "wheel")
-
-    def kill(child: subprocess.Popen[str]) -> None:
-        if victim == "bakery":
-            os.kill(child.pid, signal.SIGKILL)
-        else:
-            kill_bake(folder)
-
     for _ in range(max(1, KILLS * 9 // 20)):
         one_kill(folder, kill, {})
+
+
+def test_kills_of_bakery(tmp_path: Path) -> None:
+    kill_many_times(tmp_path / "project", lambda child: os.kill(child.pid, signal.SIGKILL))
+
+
+def test_kills_of_the_bake(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    kill_many_times(folder, lambda _: kill_bake(folder))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a private engine needs root")
