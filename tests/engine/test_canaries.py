@@ -113,7 +113,12 @@ class Machine:
         with Processes(self.spellings) as processes:
             done = bakery(folder, *words, code=code, environment={**self.environment, **(more or {})})
         assert not self.spellings.found((done.out + done.err).encode())
-        assert processes.found == set()
+        # Docker gives containers its proxies; cibuildwheel repeats them as arguments of `env` (docs/security.md).
+        proxy = self.values["docker-proxy"].encode()
+        told = {
+            line.replace(proxy, b"") if line.startswith(b"env\0CIBUILDWHEEL=1\0") else line for line in processes.found
+        }
+        assert not [line for line in told if self.spellings.in_data(line)]
         assert "\x1b" not in done.out + done.err
         assert victim(self.folder) == before
         for searched in (folder, *self.searched):
