@@ -81,7 +81,7 @@ bench: engine ## Measure: each figure is a ratio within one run
 	$(RUN) bench/iree.py
 
 peers: engine ## Compare wheels of real projects with those of pip wheel: docs/real-projects.md
-	$(VENV)/bin/pytest -n 2 -m 'proof or not proof' tests/engine/test_real_projects.py $(ARGS)
+	$(VENV)/bin/pytest -n 2 -m 'proof or not proof' tests/engine/test_real_projects.py tests/engine/test_backend_packages.py $(ARGS)
 
 proof: $(if $(LIST),setup,engine) ## Slow proofs, the oldest first, for MINUTES=60; also ONLY=lock, FAILED=1, LIST=1: docs/proofs.md
 	@$(RUN) -P tests/proofs.py --minutes $(MINUTES) --only '$(ONLY)' $(if $(FAILED),--failed) $(if $(LIST),--list)

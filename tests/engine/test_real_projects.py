@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from real_projects import PACKAGES, Project, backend_packages, measure, projects
+from real_projects import measure, projects
 from real_projects_page import unexplained
 
 pytestmark = pytest.mark.engine
@@ -44,13 +44,3 @@ def is_that_of_pip(name: str, environment: Mapping[str, str], folder: Path) -> N
         # A wheel is there only if its audit found nothing.
         assert (result["refused"], result["tested"]) == ("", "imported")
         assert result["lines"] <= MOST_LINES
-
-
-@pytest.mark.proof
-@pytest.mark.skipif(not backend_packages(), reason=f"{PACKAGES} names no folder with test packages of build backends")
-@pytest.mark.parametrize("package", backend_packages().values(), ids=lambda package: str(package.key))
-def test_the_wheel_of_a_test_package_is_that_of_pip(
-    package: Project, debian: str, engine_environment: Mapping[str, str], tmp_path: Path
-) -> None:
-    assert debian
-    assert unexplained(asdict(measure(package, engine_environment, tmp_path))) == []
