@@ -40,8 +40,8 @@ compression-level = 1
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EngineNode]]:
     """Give two engines that have nothing.
 
-    What an engine of many other builds exports to a cache has the keys of all of them: some 8 MB after 8,000 steps, and
-    BuildKit sends a local cache in messages of at most 4 MB.
+    What an engine of many other builds exports to a cache has the keys of all of them: some 8 MB after 8,000 steps.
+    BuildKit sends a local cache in messages of at most 4 MB, and takes ten minutes to write such keys.
     """
     # A unix socket's path has at most 107 bytes.
     with engine_nodes(tmp_path_factory.mktemp("c"), ["one", "other"]) as made:
@@ -210,6 +210,11 @@ def test_a_damaged_compiler_cache_fails_no_build(tmp_path: Path) -> None:
     assert len(done.wheels) == 1
 
 
+def with_gha(node: EngineNode, gha: GhaCache) -> dict[str, str]:
+    """Return the environment of an engine with GitHub's cache."""
+    return {**node.reaching(), "BAKERY_CACHE": "gha", **gha.environment(node.gateway)}
+
+
 def one(folder: Path) -> Path:
     """Write a project that is built in a moment, and that nobody built."""
     # BuildKit waits ten minutes for a server that hangs up while it writes.
@@ -230,13 +235,13 @@ WRITING = {
 @pytest.mark.proof
 @pytest.mark.parametrize("name", WRITING)
 def test_a_cache_that_cannot_be_written_fails_no_build(
-    tmp_path: Path, gha: GhaCache, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, nodes: list[EngineNode], gha: GhaCache, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults, said = WRITING[name]
     monkeypatch.setattr(gha, "faults", [Fault(one.request, one.kind, one.times, one.after) for one in faults])
     gha.met = 0
     folder = one(tmp_path / "project")
-    done = bakery(folder, "wheel", environment={"BAKERY_CACHE": "gha", **gha.environment("127.0.0.1")})
+    done = bakery(folder, "wheel", environment=with_gha(nodes[0], gha))
     assert len(done.wheels) == 1
     assert gha.met
     if said:
@@ -262,15 +267,13 @@ READING: dict[str, list[Fault]] = {
 @pytest.mark.proof
 @pytest.mark.parametrize("name", READING)
 def test_a_cache_that_cannot_be_read_fails_no_build(
-    tmp_path: Path, other: EngineNode, gha: GhaCache, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, nodes: list[EngineNode], gha: GhaCache, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = one(tmp_path / "project")
-    own = {"BAKERY_CACHE": "gha"}
-    bakery(folder, "wheel", environment={**own, **gha.environment("127.0.0.1")})
-    there = {**other.reaching(), **own, **gha.environment(other.gateway)}
+    bakery(folder, "wheel", environment=with_gha(nodes[0], gha))
     gha.met = 0
     monkeypatch.setattr(gha, "faults", [Fault(one.request, one.kind, one.times, one.after) for one in READING[name]])
-    again = bakery(moved(folder, tmp_path / "moved"), "wheel", environment=there)
+    again = bakery(moved(folder, tmp_path / "moved"), "wheel", environment=with_gha(nodes[1], gha))
     assert gha.met
     assert digests(tmp_path / "moved" / "dist") == digests(folder / "dist")
     assert len(again.wheels) == 1
@@ -324,12 +327,12 @@ HALF = 50
 @pytest.mark.proof
 @pytest.mark.parametrize("kind", ["gha", "registry"])
 def test_100_faults_fail_no_build_and_make_no_wrong_wheel(
-    tmp_path: Path, other: EngineNode, gha: GhaCache, registry: str, kind: str
+    tmp_path: Path, nodes: list[EngineNode], gha: GhaCache, registry: str, kind: str
 ) -> None:
     # Half of the hundred are met at each server.
     seed = int(os.environ.get("BAKERY_TEST_SEED", "20261122"))
     rng = random.Random(f"{seed} {kind}")
-    with faulty_registry(registry) as before, other.forwarded(before.port):
+    with faulty_registry(registry) as before, nodes[0].forwarded(before.port), nodes[1].forwarded(before.port):
         server: GhaCache | FaultyRegistry = gha if kind == "gha" else before
         known = GHA_FAULTS if kind == "gha" else REGISTRY_FAULTS
         server.met = 0
@@ -338,9 +341,8 @@ def test_100_faults_fail_no_build_and_make_no_wrong_wheel(
             rounds += 1
             assert rounds <= 4 * HALF, "faults are not met"
             folder = one(tmp_path / f"{rounds}")
-            own = {"BAKERY_CACHE": kind, "BAKERY_CACHE_REF": f"127.0.0.1:{before.port}/faults/{rounds}"}
-            here = {**own, **(gha.environment("127.0.0.1") if kind == "gha" else {})}
-            there = {**other.reaching(), **own, **(gha.environment(other.gateway) if kind == "gha" else {})}
+            ref = {"BAKERY_CACHE": "registry", "BAKERY_CACHE_REF": f"127.0.0.1:{before.port}/faults/{rounds}"}
+            here, there = (with_gha(node, gha) if kind == "gha" else {**node.reaching(), **ref} for node in nodes)
             server.faults = chosen(rng, known["writing"]) if rounds % 2 else []
             bakery(folder, "wheel", environment=here)
             server.faults = chosen(rng, known["reading"])
