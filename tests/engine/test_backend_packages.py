@@ -16,47 +16,41 @@ from real_projects_page import unexplained
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.proof,
+    pytest.mark.usefixtures("debian"),
     pytest.mark.skipif(
         not backend_packages(), reason=f"{PACKAGES} names no folder with test packages of build backends"
     ),
 ]
 
+CMAKE = {"scikit-build-core", "nanobind"}
+MESON = {"meson-python"}
+CARGO = {"maturin", "setuptools-rust"}
+OTHERS = {package.kinds[0] for package in backend_packages().values()} - CMAKE - MESON - CARGO
 
-def of(*backends: str) -> pytest.MarkDecorator:
+
+def of(backends: set[str]) -> pytest.MarkDecorator:
     """Return the mark of a test of each test package of the named build backends."""
-    found = [package for key, package in backend_packages().items() if key.partition("/")[0] in backends]
+    found = [package for package in backend_packages().values() if package.kinds[0] in backends]
     return pytest.mark.parametrize("package", found, ids=lambda package: str(package.key))
 
 
-@of("scikit-build-core", "nanobind")
-def test_a_package_that_cmake_builds_is_that_of_pip(
-    package: Project, debian: str, engine_environment: Mapping[str, str], tmp_path: Path
-) -> None:
-    assert debian
+@of(CMAKE)
+def test_a_package_that_cmake_builds(package: Project, engine_environment: Mapping[str, str], tmp_path: Path) -> None:
     is_that_of_pip(package, engine_environment, tmp_path)
 
 
-@of("meson-python")
-def test_a_package_that_meson_builds_is_that_of_pip(
-    package: Project, debian: str, engine_environment: Mapping[str, str], tmp_path: Path
-) -> None:
-    assert debian
+@of(MESON)
+def test_a_package_that_meson_builds(package: Project, engine_environment: Mapping[str, str], tmp_path: Path) -> None:
     is_that_of_pip(package, engine_environment, tmp_path)
 
 
-@of("maturin", "setuptools-rust")
-def test_a_package_that_cargo_builds_is_that_of_pip(
-    package: Project, debian: str, engine_environment: Mapping[str, str], tmp_path: Path
-) -> None:
-    assert debian
+@of(CARGO)
+def test_a_package_that_cargo_builds(package: Project, engine_environment: Mapping[str, str], tmp_path: Path) -> None:
     is_that_of_pip(package, engine_environment, tmp_path)
 
 
-@of("cibuildwheel")
-def test_a_package_that_cibuildwheel_tests_is_that_of_pip(
-    package: Project, debian: str, engine_environment: Mapping[str, str], tmp_path: Path
-) -> None:
-    assert debian
+@of(OTHERS)
+def test_any_other_package(package: Project, engine_environment: Mapping[str, str], tmp_path: Path) -> None:
     is_that_of_pip(package, engine_environment, tmp_path)
 
 
