@@ -182,14 +182,20 @@ RUN --network=none --mount=from=tools,source=/backend,target=/programs --mount=s
     --mount=from=git,source=/rules,target=/run/repository-rules --mount=source=examples/cuda,target=/run/source \
     umask 022 && CUDAARCHS="${CUDA_ARCHS}" /programs/with_repository.py first /requires/backend.txt -- /opt/venv/bin/python -I -S \
         /programs/packages ask /src /opt/venv /requires/backend.txt
-FROM scratch AS backend-requires-asked
+
+# BuildKit puts this before the ids of cache mounts; a step that mounts it is not another project's. Separate projects with --set
+# '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
+FROM scratch AS cache-scope
+ARG BUILDKIT_CACHE_MOUNT_NS
+WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
+FROM cache-scope AS backend-requires-asked
 COPY --link --from=git /state/ /state/
-COPY --link --from=backend-requires /asked/choice/ /
+COPY --from=backend-requires /asked/choice/ /
 FROM backend AS backend-requires-again
 ARG CUDA_ARCHS="80;90"
 RUN --network=none --mount=from=tools,source=/backend,target=/programs --mount=from=backend-requires,source=/asked/source,target=/src,rw \
     --mount=from=git,source=/rules,target=/run/repository-rules --mount=from=backend-requires,source=/asked/epoch,target=/run/epoch \
-    --mount=from=backend-requires-asked,source=/repository,target=/run/repository \
+    --mount=from=backend-requires-asked,source=/repository,target=/run/repository --mount=from=cache-scope,target=/run/cache-scope \
     umask 022 && CUDAARCHS="${CUDA_ARCHS}" /programs/with_repository.py again /requires/backend.txt -- /opt/venv/bin/python -I -S \
         /programs/packages ask /src /opt/venv /requires/backend.txt
 
@@ -198,18 +204,14 @@ FROM requirements AS backend-requirements
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,source=/lock/backend,target=/lock \
     --mount=from=backend-requires,source=/requires/backend.txt,target=/requires/backend.txt \
     --mount=from=backend-requires-again,source=/requires/backend.txt,target=/requires/again.txt \
+    --mount=from=cache-scope,target=/run/cache-scope \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     /programs/net find-python "${PYTHON_VERSION}" -I -S /programs/packages resolve backend --beside=build -- -r /requires/backend.txt -r \
         /requires/again.txt
 FROM backend AS builder
-RUN --network=none --mount=from=tools,source=/packages,target=/programs \
+RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=cache-scope,target=/run/cache-scope \
     --mount=from=backend-requirements,source=/sources/backend,target=/sources/backend \
     /opt/venv/bin/python -I -S /programs/packages add backend /opt/venv && cat /sources/backend/requirements.txt >> /requirements.lock
-
-# BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
-FROM scratch AS cache-scope
-ARG BUILDKIT_CACHE_MOUNT_NS
-WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 
 # Compiles without network; what it writes in /src is dropped. If it asks git, it stops, and -again runs it with the repository.
 FROM builder AS compile
@@ -221,9 +223,9 @@ RUN --network=none --mount=from=tools,source=/compile,target=/programs --mount=s
     umask 022 && PYTORCH_NVCC=/programs/nvcc-ccache SKBUILD_BUILD_DIR=/tmp/build CUDAARCHS="${CUDA_ARCHS}" /programs/with_repository.py \
         first /wheels/built -- /programs/with-ccache python -m build --wheel --no-isolation --skip-dependency-check --outdir /wheels/built \
         /src && /programs/count-ccache
-FROM scratch AS compile-asked
+FROM cache-scope AS compile-asked
 COPY --link --from=git /state/ /state/
-COPY --link --from=compile /asked/choice/ /
+COPY --from=compile /asked/choice/ /
 FROM builder AS compile-again
 ARG TARGETARCH CUDA_ARCHS="80;90"
 RUN --network=none --mount=from=tools,source=/compile,target=/programs --mount=from=compile,source=/asked/source,target=/src,rw \
@@ -300,11 +302,11 @@ RUN --mount=from=tools,source=/records,target=/programs --mount=from=lock,source
     --mount=type=secret,id=ca-bundle \
     /programs/net /opt/bakery/bin/python /programs/materials.py suites
 FROM cuda-${CUDA_VERSION%%.*}-requirements AS toolkit-requirements
-FROM scratch AS ingredients
-COPY --link --from=tools-requirements /requirements/ /packages/
-COPY --link --from=backend-requirements /requirements/ /packages/
-COPY --link --from=toolkit-requirements /requirements/ /packages/
-COPY --link --from=builder-materials /bakery/materials/ /system/
+FROM cache-scope AS ingredients
+COPY --from=tools-requirements /requirements/ /packages/
+COPY --from=backend-requirements /requirements/ /packages/
+COPY --from=toolkit-requirements /requirements/ /packages/
+COPY --from=builder-materials /bakery/materials/ /system/
 FROM ingredients AS cuda-materials
 COPY --link --from=test-requirements /requirements/ /packages/
 COPY --link --from=test-env-materials /bakery/materials/ /system/

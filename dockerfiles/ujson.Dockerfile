@@ -75,21 +75,23 @@ FROM backend AS backend-requires
 RUN --network=none --mount=from=tools,source=/backend,target=/programs --mount=from=source,source=/src,target=/src,rw \
     umask 022 && /opt/venv/bin/python -I -S /programs/packages ask /src /opt/venv /requires/backend.txt
 
+# BuildKit puts this before the ids of cache mounts; a step that mounts it is not another project's. Separate projects with --set
+# '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
+FROM scratch AS cache-scope
+ARG BUILDKIT_CACHE_MOUNT_NS
+WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
+
 # The builder: what this project's build needs, and nothing else.
 FROM requirements AS backend-requirements
 RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,source=/lock/backend,target=/lock \
     --mount=from=backend-requires,source=/requires/backend.txt,target=/requires/backend.txt \
+    --mount=from=cache-scope,target=/run/cache-scope \
     --mount=type=secret,id=ca-bundle --mount=type=secret,id=pip-conf --mount=type=cache,id=bakery-pip,target=/root/.cache/pip \
     /programs/net find-python "${PYTHON_VERSION}" -I -S /programs/packages resolve backend --beside=build -- -r /requires/backend.txt
 FROM backend AS builder
-RUN --network=none --mount=from=tools,source=/packages,target=/programs \
+RUN --network=none --mount=from=tools,source=/packages,target=/programs --mount=from=cache-scope,target=/run/cache-scope \
     --mount=from=backend-requirements,source=/sources/backend,target=/sources/backend \
     /opt/venv/bin/python -I -S /programs/packages add backend /opt/venv && cat /sources/backend/requirements.txt >> /requirements.lock
-
-# BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.BUILDKIT_CACHE_MOUNT_NS=NAME'.
-FROM scratch AS cache-scope
-ARG BUILDKIT_CACHE_MOUNT_NS
-WORKDIR /cache-scope-${BUILDKIT_CACHE_MOUNT_NS}
 
 # Compiles without network; what it writes in /src is dropped.
 FROM builder AS compile
@@ -162,11 +164,11 @@ FROM base AS suites
 RUN --mount=from=tools,source=/records,target=/programs --mount=from=lock,source=/lock/suites,target=/lock \
     --mount=type=secret,id=ca-bundle \
     /programs/net /opt/bakery/bin/python /programs/materials.py suites
-FROM scratch AS ingredients
-COPY --link --from=tools-requirements /requirements/ /packages/
-COPY --link --from=fetch /requirements/ /packages/
-COPY --link --from=backend-requirements /requirements/ /packages/
-COPY --link --from=builder-materials /bakery/materials/ /system/
+FROM cache-scope AS ingredients
+COPY --from=tools-requirements /requirements/ /packages/
+COPY --from=fetch /requirements/ /packages/
+COPY --from=backend-requirements /requirements/ /packages/
+COPY --from=builder-materials /bakery/materials/ /system/
 FROM ingredients AS ujson-materials
 COPY --link --from=test-requirements /requirements/ /packages/
 COPY --link --from=test-env-materials /bakery/materials/ /system/

@@ -121,13 +121,13 @@ def _step(step: Step) -> Iterator[str]:
             yield from _wrapped("ENV", [f"{name}={dockerfile_string(value)}" for name, value in pairs])
         case Run():
             yield from _run(step)
-        case Copy(sources, target, from_):
-            origin = [f"--from={from_}"] if from_ else []
+        case Copy(sources, target, from_, link):
+            options = [*["--link"] * link, *[f"--from={from_}"] * bool(from_)]
             words = [*sources, target]
             if not all(map(_PLAIN.match, words)):
                 items = [json.dumps(word, ensure_ascii=False) for word in words]
                 words = [f"[{items[0]},", *(f"{item}," for item in items[1:-1]), f"{items[-1]}]"]
-            yield from _wrapped("COPY", ["--link", *origin, *words])
+            yield from _wrapped("COPY", [*options, *words])
         case Add(source, target):
             yield f"ADD --link {dockerfile_word(source)} {target}"
         case Workdir(path):

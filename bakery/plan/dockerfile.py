@@ -128,11 +128,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """``COPY --from``."""
+    """``COPY --from``; ``link``: its layer does not depend on the stage's base."""
 
     sources: tuple[str, ...]
     target: str
     from_: str
+    link: bool = True
 
 
 @dataclass(frozen=True, slots=True)

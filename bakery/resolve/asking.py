@@ -15,7 +15,7 @@ from bakery.plan.delivery import Variable
 from bakery.plan.dockerfile import Arg, Command, Copy, Mount, Role, Run, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.references import declarations
-from bakery.resolve.stage_inputs import StageInputs, Turn, folder, literals, source_mount, with_args
+from bakery.resolve.stage_inputs import SCOPE, SCOPE_STAGE, StageInputs, Turn, folder, literals, source_mount, with_args
 from bakery.toolchains import program_mounts
 from bakery.toolchains.program_mounts import GIT_CHECKOUT, GIT_CONTEXTS, GIT_PREFIX, REPOSITORY
 
@@ -68,18 +68,18 @@ def asking_stages(  # noqa: PLR0913
         words = literals(program_mounts.path("with_repository.py"), which, result, *["--full"] * full, "--")
         return Turn(words, source, (Mount("bind", _RULES, source="/rules", from_=STAGE), *mounts))
 
-    def chosen(name: str) -> Mount:
-        return Mount("bind", _GIVEN, source="/repository", from_=f"{name}-asked")
+    def chosen(name: str) -> tuple[Mount, ...]:
+        return (Mount("bind", _GIVEN, source="/repository", from_=f"{name}-asked"), SCOPE)
 
     pristine = Mount("bind", _PRISTINE, source=source.source, from_=source.from_)
-    first = turn("first", source, pristine, *([chosen(given)] if given else []))
+    first = turn("first", source, pristine, *(chosen(given) if given else ()))
     handed = Mount("bind", "/src", source=f"{_ASKED}/source", from_=name, writable=True)
     epoch = Mount("bind", "/run/epoch", source=f"{_ASKED}/epoch", from_=name)
-    second = turn("again", handed, epoch, chosen(name))
-    choice = (Copy(("/state/",), "/state/", STAGE), Copy((f"{_ASKED}/choice/",), "/", name))
+    second = turn("again", handed, epoch, *chosen(name))
+    choice = (Copy(("/state/",), "/state/", STAGE), Copy((f"{_ASKED}/choice/",), "/", name, link=False))
     return (
         stage(name, first, f"{comment} {_ASKS}", says, *dated),
-        Stage(f"{name}-asked", literal("scratch"), choice),
+        Stage(f"{name}-asked", literal(SCOPE_STAGE), choice),
         stage(again(name), second, "", f"{says} with the repository"),
     )
 

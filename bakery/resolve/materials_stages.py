@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bakery.core.target_kinds import INGREDIENTS
 from bakery.plan.dockerfile import Command, Copy, Mount, Role, Run, Script, Stage
 from bakery.plan.values import Ref, literal
 from bakery.resolve.base_stages import Line, Lines
 from bakery.resolve.rust import PROJECT
-from bakery.resolve.stage_inputs import VENV_PYTHON, StageInputs, literals
+from bakery.resolve.stage_inputs import SCOPE_STAGE, VENV_PYTHON, StageInputs, literals
 from bakery.toolchains import pip_steps, program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, NET, TOOLS
 
@@ -52,6 +53,7 @@ def material_stages(inputs: StageInputs, lines: Lines, stages: Sequence[Stage]) 
     # A stage that is the base of another: the other one has its lists, too.
     bases = {stage.base for stage in stages if stage.name in resolving}
     others = [name for name in resolving if name not in (*of_cuda, *tests) and literal(name) not in bases]
+    lists = (*_packages(*others, *(stage.name for stage in toolkit)), *_system(*images), *crates)
     return (
         *(_base_packages(line, "" if index else about) for index, line in enumerate(bases_of_images)),
         *images,
@@ -60,8 +62,9 @@ def material_stages(inputs: StageInputs, lines: Lines, stages: Sequence[Stage]) 
         *toolkit,
         Stage(
             INGREDIENTS,
-            literal("scratch"),
-            (*_packages(*others, *(stage.name for stage in toolkit)), *_system(*images), *crates),
+            # Equal lists of two projects are no equal steps: see `SCOPE`.
+            literal(SCOPE_STAGE),
+            tuple(replace(copy, link=False) for copy in lists),
             says="list what the wheel was built from",
         ),
         Stage(

@@ -34,13 +34,20 @@ COMPILER_FLAGS = ("CFLAGS", "CXXFLAGS")
 VENV_COMMAND = pip_steps.make_venv(VENV, "${PYTHON_VERSION}")
 """Makes the virtual environment of PYTHON_VERSION."""
 
-_SCOPE = "cache-scope"
+SCOPE_STAGE = "cache-scope"
+SCOPE = Mount("bind", f"/run/{SCOPE_STAGE}", from_=SCOPE_STAGE)
+"""The mount that makes the scope a part of a step's cache key.
+
+A step that used the objects of one project is no cache hit in another. BuildKit also merges equal steps of builds that run
+at the same time, and a layer cache then gets what they started from in *all* of these builds. Steps that take something
+from layers with the project's source or compiled files, which may be the same text in any project, have the scope, too.
+"""
+
 CCACHE = Mount("cache", "/var/cache/ccache", id="bakery-ccache-${TARGETARCH}", sharing="shared")
 """ccache's objects; needs the build argument TARGETARCH."""
 
-COMPILER_CACHE = (CCACHE, Mount("bind", f"/run/{_SCOPE}", from_=_SCOPE))
-"""The mounts of a step that uses ccache. The second one makes the scope a part of the step's cache key, so a step that
-used the objects of one project is no cache hit in another."""
+COMPILER_CACHE = (CCACHE, SCOPE)
+"""The mounts of a step that uses ccache."""
 
 COMPILERS = (*COMPILER_CACHE, Mount("cache", "/var/cache/slots", id="bakery-slots", sharing="shared"))
 """The mounts of a step that runs compilers behind ccache, which share the slots of ``slot.py``."""
@@ -119,15 +126,14 @@ def install_packages(*packages: str, crosses: bool = False) -> Run:
     return Run((Command(literals(*words)),), CERTIFICATES, Role.SYSTEM)
 
 
-def scope_stage(settings: Settings) -> tuple[Stage, ...]:
-    """Return the stage that names the scope of cache mounts; none for a recipe without a compiler cache."""
-    if not settings.recipe.builder.compiler_cache:
-        return ()
+def scope_stage() -> Stage:
+    """Return the stage that names the scope of the project."""
     comment = (
-        f"BuildKit puts this before the ids of cache mounts. Separate projects with --set '*.args.{CACHE_SCOPE}=NAME'."
+        "BuildKit puts this before the ids of cache mounts; a step that mounts it is not another project's. "
+        f"Separate projects with --set '*.args.{CACHE_SCOPE}=NAME'."
     )
-    steps = (Arg(CACHE_SCOPE), Workdir(f"/{_SCOPE}-${{{CACHE_SCOPE}}}"))
-    return (Stage(_SCOPE, literal("scratch"), steps, comment),)
+    steps = (Arg(CACHE_SCOPE), Workdir(f"/{SCOPE_STAGE}-${{{CACHE_SCOPE}}}"))
+    return Stage(SCOPE_STAGE, literal("scratch"), steps, comment)
 
 
 def carry_stages(inputs: StageInputs) -> tuple[Stage, ...]:
@@ -266,7 +272,7 @@ def compile_step(  # noqa: PLR0913
     command = Command((*turn.words, *compiler_prefix(settings), *words), tuple(variables.items()))
     first: tuple[Command | Script, ...] = (Command(literals("umask", "022")), *remove_programs(inputs), *before)
     commands = (*first, command, *ccache_report)
-    run_mounts = (turn.source, *turn.mounts, *mounts)
+    run_mounts = tuple(dict.fromkeys((turn.source, *turn.mounts, *mounts)))
     return with_secrets(inputs, phase, Run(commands, run_mounts, Role.COMPILE, network=table.network))
 
 
@@ -300,9 +306,10 @@ def job_limits(builder: Builder) -> JobLimits:
 
 
 def insert_before_use(stages: Sequence[Stage], stage: Stage) -> tuple[Stage, ...]:
-    """Insert a stage before the first one that mounts it, since BuildKit mounts no later stage."""
+    """Insert a stage before the first one that mounts it or begins with it, since BuildKit knows no later stage."""
     uses = (
-        any(mount.from_ == stage.name for step in item.steps if isinstance(step, Run) for mount in step.mounts)
+        item.base == literal(stage.name)
+        or any(mount.from_ == stage.name for step in item.steps if isinstance(step, Run) for mount in step.mounts)
         for item in stages
     )
     index = next((index for index, is_use in enumerate(uses) if is_use), len(stages))

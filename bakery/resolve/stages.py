@@ -55,6 +55,7 @@ from bakery.resolve.rust import below_builder, cargo_environment, crates_mounts,
 from bakery.resolve.select_toolkits import components_of
 from bakery.resolve.stage_inputs import (
     COMPILER_FLAGS,
+    SCOPE,
     VENV,
     VENV_PATH,
     StageInputs,
@@ -135,7 +136,7 @@ def stages(inputs: StageInputs) -> tuple[Stage, ...]:
     )
     materials = material_stages(inputs, lines, build_stages)
     all_stages = (*build_stages, *materials, *carry_stages(inputs))
-    for stage in (pip_steps.lock_stage(all_stages), *scope_stage(inputs.settings)):
+    for stage in (pip_steps.lock_stage(all_stages), scope_stage()):
         all_stages = insert_before_use(all_stages, stage)
     return all_stages
 
@@ -278,7 +279,7 @@ def _of_backend(inputs: StageInputs) -> tuple[Stage, ...]:
         by=pip_steps.with_python((Ref("PYTHON_VERSION"),)),
         beside="build",
         direct=settings.recipe.builder.allow_direct,
-        mounts=(list_mount(_BACKEND, _ASK), *more),
+        mounts=(list_mount(_BACKEND, _ASK), *more, SCOPE),
     )
     folder = f"{pip_steps.SOURCES}/{place}"
     requirements = Mount("bind", folder, source=folder, from_="backend-requirements")
@@ -286,7 +287,7 @@ def _of_backend(inputs: StageInputs) -> tuple[Stage, ...]:
     about, says = "What the build backend requires beside that (PEP 517).", "ask the build backend what it requires"
     more_says, resolving = "install requirements of the build backend", "resolve requirements of the build backend"
     more_steps = (with_secrets(inputs, Phase.REQUIREMENTS, resolve),)
-    adding = (Run(add, (requirements,), Role.PACKAGES, network=False),)
+    adding = (Run(add, (requirements, SCOPE), Role.PACKAGES, network=False),)
     return (
         *asking_stages(inputs, _ASK, "backend", _BACKEND, asking, about, role=Role.BACKEND, says=says, is_dated=False),
         with_args(

@@ -77,7 +77,7 @@ def unpacked(data: bytes) -> Iterator[bytes]:
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
             for member in tar:
                 stream = tar.extractfile(member) if member.isfile() else None
-                if stream and stream.read(2) == b"\x1f\x8b":
+                if stream and stream.read(2) in (b"\x1f\x8b", b"PK"):
                     stream.seek(0)
                     yield from unpacked(stream.read())
 

@@ -7,14 +7,17 @@ import json
 import os
 import random
 import re
+import secrets
 import shutil
 import tarfile
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from command import Done, bakery, digests, shell
+from canaries import DIGITS, Spellings
+from command import Done, bakery, digests, shell, start
 from farm import EngineNode, engine_nodes
 from faultyregistry import FaultyRegistry, faulty_registry
 from ghacache import Fault, GhaCache, gha_cache
@@ -41,7 +44,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EngineNode]
     """Give two engines that have nothing.
 
     What an engine of many other builds exports to a cache has the keys of all of them: some 8 MB after 8,000 steps.
-    BuildKit sends a local cache in messages of at most 4 MB, and takes ten minutes to write such keys.
+    BuildKit sends a local cache in messages of at most 4 MB, and took 13 minutes to write such keys.
     """
     # A unix socket's path has at most 107 bytes.
     with engine_nodes(tmp_path_factory.mktemp("c"), ["one", "other"]) as made:
@@ -122,6 +125,45 @@ def test_another_engine_builds_nothing_again(
     if kind == "local":
         # They hold what was to be written.
         assert written(tmp_path / "moved") == written(folder)
+
+
+GIT = "import subprocess\nsubprocess.run(['git', 'rev-parse', 'HEAD'], check=True)"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("setup", ["", GIT], ids=["plain", "asks git"])
+def test_nothing_of_a_project_that_is_baked_meanwhile(tmp_path: Path, nodes: list[EngineNode], setup: str) -> None:
+    """BuildKit merges equal steps of builds that run at the same time; a cache gets what they started from in both."""
+    hidden = Spellings({"hidden": secrets.token_hex(DIGITS)})
+    test = "import time; print('ready', flush=True); time.sleep(900)"
+    recipe = f'name = "tiny"\n[matrix]\npython = ["3.11"]\n[test]\ncommand = "python -c \\"{test}\\""\n'
+    text = f'extern "C" const char hidden[] = "{hidden.values["hidden"]}";\n{SOURCE}'
+    other = with_git(extension(tmp_path / "hidden", recipe, text, setup=setup))
+    environment = {**nodes[0].reaching(), "XDG_STATE_HOME": str(tmp_path / "state")}
+    child = start(other, "full", environment=environment)
+    try:
+        while not any("ready" in path.read_text() for path in tmp_path.glob("state/**/logs/test-*.log")):
+            assert child.poll() is None, child.communicate()
+            time.sleep(0.2)
+        folder = with_git(extension(tmp_path / "project", RECIPE.partition("[cache]")[0], SOURCE, setup=setup))
+        cache = {"BAKERY_CACHE": "local", "BAKERY_CACHE_DIR": str(tmp_path / "cache")}
+        done = bakery(folder, "full", environment={**nodes[0].reaching(), **cache})
+    finally:
+        child.terminate()
+        child.communicate()
+    assert not troubles(done), done.err
+    assert list((tmp_path / "cache").glob("*/index.json"))
+    assert hidden.holders(tmp_path / "cache") == []
+    # It would be found: the other project's own cache has it.
+    bakery(other, "wheel", environment={**environment, **cache, "BAKERY_CACHE_DIR": str(tmp_path / "own")})
+    assert hidden.holders(tmp_path / "own") != []
+
+
+def with_git(folder: Path) -> Path:
+    """Make a repository of a project, with one commit."""
+    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "all")):
+        shell(os.environ, "git", *words, cwd=folder)
+    return folder
 
 
 def test_what_only_reads_writes_nothing(tmp_path: Path) -> None:
