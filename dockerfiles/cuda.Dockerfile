@@ -149,7 +149,7 @@ ENV CUDA_HOME="/usr/local/cuda" CUDA_PATH="/usr/local/cuda" CUDAToolkit_ROOT="/u
 # The toolkit that has this release.
 FROM cuda-${CUDA_VERSION%%.*} AS toolkit
 
-# What the project needs to be built, and to run; the same list means the same builder.
+# What the project needs to be built, and to run: sources with the same list share a builder.
 FROM base AS project
 RUN --network=none --mount=from=tools,source=/source,target=/programs --mount=source=examples/cuda,target=/src \
     /programs/requires.py /src /requires

@@ -45,7 +45,7 @@ RUN --mount=from=tools,source=/packages,target=/programs --mount=from=lock,sourc
 FROM scratch AS source
 COPY --link --from=fetch /fetched/src /src
 
-# What the project needs to be built, and to run; the same list means the same builder.
+# What the project needs to be built, and to run: sources with the same list share a builder.
 FROM base AS project
 RUN --network=none --mount=from=tools,source=/source,target=/programs --mount=from=source,source=/src,target=/src \
     /programs/requires.py /src /requires

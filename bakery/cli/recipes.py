@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -192,6 +191,7 @@ def _since(
     plans: Plans, references: list[str] | None, sets: list[str] | None, revision: str, skipped: Skipped, system: str,
     options: Options | None,
 ) -> Plans:  # fmt: skip
+    from bakery.core.inside import temporary_tree
     from bakery.resolve import changed_cells
     from bakery.runs.lock.differences import relocked
 
@@ -200,8 +200,8 @@ def _since(
     now = {plan.recipe: plan.for_system(system) for _, plan in resolved(references, sets, Path.cwd(), dated=False)}
     selected = []
     for root, plan in plans:
-        with tempfile.TemporaryDirectory(prefix="bakery-") as folder:
-            old = _plan_at(Path(folder), change, references, sets, plan.recipe)
+        with temporary_tree("bakery-") as folder:
+            old = _plan_at(folder, change, references, sets, plan.recipe)
             before = old if isinstance(old, str) else old.for_system(system)
             source, locks = _source(root, plan, options), relocked(root, plan, change)
             affected = changed_cells.affected_cells(now[plan.recipe], before, change, source, locks)

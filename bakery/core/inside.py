@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -172,10 +173,43 @@ class Inside:
             raise OSError(errno.EINVAL, "a link that leads out", str(self.folder / name))
 
     def remove(self, name: str) -> None:
-        """Remove a folder with all that is in it, as far as possible."""
+        """Remove a folder with all that is in it, as far as possible; links are not followed.
+
+        Each folder below moves up into this one before it is emptied, so that a program may leave any number of levels:
+        `shutil.rmtree` calls itself for each (until Python 3.13), and a long path is no name for the system.
+        """
         parts = _parts(name)
-        with suppress(OSError), self._parent(parts) as (handle, prefix):
-            shutil.rmtree(prefix + parts[-1], ignore_errors=True, dir_fd=handle)
+        with suppress(OSError), self._parent(parts) as (outer, before):
+            if not _is_folder(os.stat(before + parts[-1], dir_fd=outer, follow_symlinks=False)):
+                return
+            os.chmod(before + parts[-1], 0o700, dir_fd=outer)
+            with self._parent([*parts, "."]) as (top, prefix):
+                waiting = ["."]
+                while waiting:
+                    folder = waiting.pop()
+                    with suppress(OSError):
+                        waiting += self._emptied([*parts, folder], top, prefix)
+                        if folder != ".":
+                            os.rmdir(prefix + folder, dir_fd=top)
+            os.rmdir(before + parts[-1], dir_fd=outer)
+
+    def _emptied(self, parts: list[str], top: int | None, prefix: str) -> list[str]:
+        """Remove the files of a folder, and move its folders to ``top``; return the names that they have there."""
+        moved = []
+        with self._parent([*parts, "."]) as (handle, before), os.scandir(before or handle) as entries:
+            # A list, because a folder that moves within ``top`` would be found again.
+            for entry in list(entries):
+                name = before + entry.name
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False) and _is_folder(entry.stat(follow_symlinks=False)):
+                        # What came out of a container may have folders that their owner cannot enter or change.
+                        os.chmod(name, 0o700, dir_fd=handle)
+                        new = f".bakery-{secrets.token_hex(8)}.tmp"
+                        os.rename(name, prefix + new, src_dir_fd=handle, dst_dir_fd=top)
+                        moved.append(new)
+                    else:
+                        os.unlink(name, dir_fd=handle)
+        return moved
 
     def names(self, below: str = "", most: int = MOST_NAMES) -> list[str]:
         """Return the names of all that is no folder, in a folder and those below it, sorted; none if it is not there."""
@@ -221,10 +255,15 @@ def stays(name: str, target: str) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder as far as possible; links are not followed."""
-    if path.is_symlink() or not path.is_dir():
-        return
-    # What came out of a container may have folders that its owner cannot enter.
-    for folder, _, _ in os.walk(path):
-        Path(folder).chmod(0o700)
-    shutil.rmtree(path, ignore_errors=True)
+    """Remove a folder as `Inside.remove`; nothing happens if it is a link, a file, or not there."""
+    Inside(path.parent).remove(path.name)
+
+
+@contextmanager
+def temporary_tree(prefix: str) -> Iterator[Path]:
+    """Give a temporary folder for what strangers made. `tempfile.TemporaryDirectory` fails for a deep one."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)

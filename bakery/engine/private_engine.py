@@ -21,6 +21,7 @@ from pathlib import Path
 from bakery.core.environment import for_stranger
 from bakery.core.errors import EngineError, UnavailableError
 from bakery.core.file_locks import locked_file
+from bakery.core.inside import remove_tree
 from bakery.engine import host as machine
 from bakery.engine.debian_packages import Progress, machine_suite, unpack_bundle
 from bakery.engine.paths import EnginePaths, engine_paths
@@ -344,4 +345,7 @@ def remove(environ: Mapping[str, str] | None = None) -> None:
         if folder.is_dir():
             # Never delete through a mount: its files may belong to something else.
             machine.unmount_below(folder)
-            shutil.rmtree(folder)
+            remove_tree(folder)
+            if folder.exists():
+                # Raises what hinders it.
+                shutil.rmtree(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from bakery import __version__
 from bakery.core.errors import AuditError, BakeryError, UnavailableError
 from bakery.core.git import clone
+from bakery.core.inside import temporary_tree
 from bakery.core.source_manifest import tree_hash
 from bakery.core.target_kinds import Kind
 from bakery.emit.dockerfile import build_digest
@@ -92,8 +92,8 @@ def reproduce(
     build fails.
     """
     recorded = read(wheel, options.provenance)
-    with _project(recorded, cwd, options) as (root, plan), tempfile.TemporaryDirectory(prefix="bakery-") as folder:
-        output, state = Path(folder) / "output", Path(folder) / "state"
+    with _project(recorded, cwd, options) as (root, plan), temporary_tree("bakery-") as folder:
+        output, state = folder / "output", folder / "state"
         state.mkdir()
         pinned = None if options.here else _pinned_materials(plan, recorded)
         if pinned and not recorded.requirements:
@@ -190,8 +190,8 @@ def _project(recorded: Provenance, cwd: Path, options: RebuildOptions) -> Iterat
         yield loaded.root, _plan(loaded, recorded, options)
         return
     problems: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="bakery-source-") as folder:
-        for what, root in _sources(recorded, cwd, Path(folder), problems):
+    with temporary_tree("bakery-source-") as folder:
+        for what, root in _sources(recorded, cwd, folder, problems):
             try:
                 loaded = _load_recipe(recorded, root, options)
                 mismatches = [f"{what}: {text}" for text in _mismatches(recorded, loaded, options)]

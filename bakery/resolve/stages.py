@@ -8,7 +8,7 @@ The main ones; those that resolve packages, ask the project and carry files betw
                                              └ runtime ─ test-env ─ NAME-test
 
 - Stages that do not depend on Python come before those that do, and a stage declares only the arguments it uses.
-- ``project`` reduces the source to its list of build requirements: the same list gives the same builder.
+- ``project`` reduces the source to its list of build requirements: in one scope, the same list gives the same builder.
 - ``backend-requires`` asks the build backend what else it requires: the same answer gives the same builder, too.
 - ``compile`` has no network. It mounts the source, discards what the build writes there, and mounts a ccache.
 - Packages are resolved to hashes in one stage (``…-requirements``) and installed in another, so the same packages give
@@ -204,7 +204,7 @@ def _project(inputs: StageInputs) -> Stage:
         "project",
         literal("base"),
         (Run(listing, (source_mount(inputs, writable=False),), Role.SOURCE, network=False, lists=lists),),
-        "What the project needs to be built, and to run; the same list means the same builder.",
+        "What the project needs to be built, and to run: sources with the same list share a builder.",
         Role.SOURCE,
         "read the project's requirements",
     )

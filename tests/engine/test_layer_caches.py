@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import tarfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -141,16 +142,20 @@ def test_nothing_of_a_project_that_is_baked_meanwhile(tmp_path: Path, nodes: lis
     other = with_git(extension(tmp_path / "hidden", recipe, text, setup=setup))
     environment = {**nodes[0].reaching(), "XDG_STATE_HOME": str(tmp_path / "state")}
     child = start(other, "full", environment=environment)
+    # It goes on whatever it prints.
+    said: list[str] = []
+    reader = threading.Thread(target=lambda: said.extend(child.communicate()))
+    reader.start()
     try:
         while not any("ready" in path.read_text() for path in tmp_path.glob("state/**/logs/test-*.log")):
-            assert child.poll() is None, child.communicate()
+            assert reader.is_alive(), said
             time.sleep(0.2)
         folder = with_git(extension(tmp_path / "project", RECIPE.partition("[cache]")[0], SOURCE, setup=setup))
         cache = {"BAKERY_CACHE": "local", "BAKERY_CACHE_DIR": str(tmp_path / "cache")}
         done = bakery(folder, "full", environment={**nodes[0].reaching(), **cache})
     finally:
         child.terminate()
-        child.communicate()
+        reader.join()
     assert not troubles(done), done.err
     assert list((tmp_path / "cache").glob("*/index.json"))
     assert hidden.holders(tmp_path / "cache") == []

@@ -75,11 +75,11 @@ def mutate_tree(rng: random.Random, data: bytes) -> bytes:
                 row = next((row for row in rows if isinstance(row, list) and len(row) == 3), ["100644", "a", 0])
                 rows += [[row[0], f"{row[1]}{at}", row[2]] for at in range(min(count(rng), 2000))]
             case 4:
-                # Trees in trees: deep ones, or a few that stand for billions.
+                # Trees in trees: deeper than Python calls itself and than a path is long, or a few that stand for billions.
                 wide = rng.choice((1, 1, 1, 2, 10))
                 names = rng.choice((["..", ".git", "a"], [f"{at}" for at in range(wide)]))[:wide]
                 inner = rng.choice([at for at, item in enumerate(objects) if item[0] in ("tree", "blob")])
-                for _ in range(min(count(rng), 3000 if wide == 1 else 12)):
+                for _ in range(min(count(rng), 2100 if wide == 1 else 12)):
                     objects.append(["tree", [["40000", name, inner] for name in names]])
                     inner = len(objects) - 1
                 objects.append(["commit", inner, [], "1 +0000", ""])

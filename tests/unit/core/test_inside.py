@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.core.inside import Inside, relative, stays
+from bakery.core.inside import Inside, relative, remove_tree, stays
 from wheel_audit.plain_files import open_plain
 
 
@@ -64,6 +64,34 @@ def test_nothing_outside_is_written(inside: Inside, victim: Path, name: str) -> 
         inside.remove(target)
     assert [path.name for path in victim.iterdir()] == ["file"]
     assert (victim / "file").read_text() == "secret"
+
+
+@pytest.mark.parametrize("levels", [1, 5000])
+def test_a_folder_is_removed_however_deep_it_is(inside: Inside, victim: Path, levels: int) -> None:
+    real = inside.folder / "real"
+    handle = os.open(real, os.O_RDONLY)
+    for _ in range(levels):
+        for name in ("d", "e"):
+            os.mkdir(name, dir_fd=handle)
+        os.symlink(victim, "link", dir_fd=handle)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, 0, dir_fd=handle))
+        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    inside.remove("real")
+    assert sorted(path.name for path in inside.folder.iterdir()) == ["chain", "file", "link", "pipe"]
+    assert (victim / "file").read_text() == "secret"
+
+
+def test_closed_folders_are_removed(tmp_path: Path) -> None:
+    closed = tmp_path / "tree" / "closed"
+    (closed / "inner").mkdir(parents=True)
+    (closed / "inner" / "file").touch()
+    for path, mode in ((closed / "inner", 0), (closed, 0o500), (tmp_path / "tree", 0o400)):
+        path.chmod(mode)
+    remove_tree(tmp_path / "tree")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_takes_the_place_of_a_link_and_of_a_hard_link(inside: Inside, victim: Path) -> None:

@@ -56,7 +56,7 @@ RUN --network=none --mount=from=tools,source=/source,target=/programs --mount=fr
 FROM scratch AS git
 COPY --link --from=repository /repository/ /
 
-# What the project needs to be built, and to run; the same list means the same builder.
+# What the project needs to be built, and to run: sources with the same list share a builder.
 FROM base AS project
 RUN --network=none --mount=from=tools,source=/source,target=/programs --mount=source=.,target=/src /programs/requires.py /src /requires
 
