@@ -16,6 +16,8 @@ from pathlib import Path
 
 from command import shell
 
+from bakery.core.file_locks import locked_file
+
 NAME = "bakery-standin/manylinux_2_36_x86_64:many"
 """What the image is called: the policy of Debian bookworm's C library, which the Pythons must be built for."""
 
@@ -49,7 +51,9 @@ def _is_shared(folder: Path) -> bool:
 def make(environment: Mapping[str, str]) -> str:
     """Build the image in the engine and return its name; Debian's image must be there."""
     here = Path(__file__).parent
-    with tempfile.TemporaryDirectory() as scratch:
+    # Docker fails if two builds make an image of one name.
+    lock = Path(tempfile.gettempdir(), f"bakery-tests-{os.getuid()}", "manylinux-many")
+    with locked_file(lock), tempfile.TemporaryDirectory() as scratch:
         for tag, folder in pythons().items():
             home = Path(scratch, "python", tag)
             shutil.copytree(folder, home, symlinks=True, ignore=_LEFT_OUT)
