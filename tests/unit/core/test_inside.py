@@ -84,13 +84,22 @@ def test_a_folder_is_removed_however_deep_it_is(inside: Inside, victim: Path, le
     assert (victim / "file").read_text() == "secret"
 
 
-def test_closed_folders_are_removed(tmp_path: Path) -> None:
-    closed = tmp_path / "tree" / "closed"
-    (closed / "inner").mkdir(parents=True)
-    (closed / "inner" / "file").touch()
-    for path, mode in ((closed / "inner", 0), (closed, 0o500), (tmp_path / "tree", 0o400)):
-        path.chmod(mode)
-    remove_tree(tmp_path / "tree")
+def test_closed_folders_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing is closed to root; another user does not reach this folder by its path.
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o777)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        tree = Path("tree")
+        (tree / "closed" / "inner").mkdir(parents=True)
+        (tree / "closed" / "inner" / "file").touch()
+        for path, mode in ((tree / "closed" / "inner", 0), (tree / "closed", 0o500), (tree, 0o400)):
+            path.chmod(mode)
+        remove_tree(tree)
+    finally:
+        os.seteuid(user)
     assert not list(tmp_path.iterdir())
 
 
