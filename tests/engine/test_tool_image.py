@@ -14,6 +14,8 @@ from projects import SOURCE, extension
 from servers import served
 from test_untrusted_packages import bridge
 
+from bakery.engine.package_index import configured
+
 RECIPE = """\
 name = "tiny"
 [matrix]
@@ -25,7 +27,9 @@ toolkit = "none"
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 
 
-def test_the_image_has_this_bakery_and_what_it_calls(tmp_path: Path, engine_environment: Mapping[str, str]) -> None:
+def test_the_image_has_this_bakery_and_what_it_calls(
+    tmp_path: Path, engine_environment: Mapping[str, str], ca_bundle: Path | None
+) -> None:
     wheels = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path / "dist")]
     subprocess.run([*wheels, ROOT, ROOT / "packages/wheel-audit"], check=True)
     bakery(tmp_path, "index", "dist", "--output", "site")
@@ -55,7 +59,22 @@ def test_the_image_has_this_bakery_and_what_it_calls(tmp_path: Path, engine_envi
             "-v",
             f"{tmp_path / 'work'}:{tmp_path / 'work'}",
         )
-        shell(engine_environment, *run[:3], *mounts, "-w", str(tmp_path / "work"), name, "wheel-bakery", "wheel")
+        # Its steps may all have to run: with the index and the authorities of this machine.
+        (tmp_path / "work/pip.conf").write_text(configured().pip_conf())
+        within = [
+            *run[:3],
+            *mounts,
+            "-w",
+            str(tmp_path / "work"),
+            "-e",
+            f"PIP_CONFIG_FILE={tmp_path / 'work/pip.conf'}",
+        ]
+        within += [word for key in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for word in ("-e", key)]
+        words = ["wheel-bakery", "wheel", "--no-cache"]
+        if ca_bundle:
+            shutil.copy(ca_bundle, tmp_path / "work/authorities.pem")
+            words += ["--ca-bundle", "authorities.pem"]
+        shell(engine_environment, *within, name, *words)
         assert len(list((tmp_path / "work/dist").glob("tiny-1.0*.whl"))) == 1
     finally:
         shell(engine_environment, "docker", "image", "rm", name)
