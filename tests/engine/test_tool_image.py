@@ -48,33 +48,18 @@ def test_the_image_has_this_bakery_and_what_it_calls(
         assert "0.1.0" in shell(engine_environment, *run, "wheel-bakery", "--version")
         assert "buildx" in shell(engine_environment, *run, "docker", "buildx", "version")
         assert "git version" in shell(engine_environment, *run, "git", "--version")
-        # It bakes with the engine outside, in a folder that both have under one path.
-        extension(tmp_path / "work", RECIPE, SOURCE)
-        (socket,) = [value for key, value in engine_environment.items() if key == "DOCKER_HOST"] or [
-            "unix:///var/run/docker.sock"
-        ]
-        mounts = (
-            "-v",
-            f"{socket.removeprefix('unix://')}:/var/run/docker.sock",
-            "-v",
-            f"{tmp_path / 'work'}:{tmp_path / 'work'}",
-        )
-        # Its steps may all have to run: with the index and the authorities of this machine.
-        (tmp_path / "work/pip.conf").write_text(configured().pip_conf())
-        within = [
-            *run[:3],
-            *mounts,
-            "-w",
-            str(tmp_path / "work"),
-            "-e",
-            f"PIP_CONFIG_FILE={tmp_path / 'work/pip.conf'}",
-        ]
-        within += [word for key in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for word in ("-e", key)]
-        words = ["wheel-bakery", "wheel", "--no-cache"]
+        # It bakes with the engine outside, in a folder that both have under one path. All steps run, with the index and
+        # the authorities of this machine.
+        work = extension(tmp_path / "work", RECIPE, SOURCE)
+        (work / "pip.conf").write_text(configured().pip_conf())
+        socket = engine_environment.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
+        mounts = ("-v", f"{socket}:/var/run/docker.sock", "-v", f"{work}:{work}", "-w", str(work))
+        variables = (f"PIP_CONFIG_FILE={work / 'pip.conf'}", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+        bake = ["wheel-bakery", "wheel", "--no-cache"]
         if ca_bundle:
-            shutil.copy(ca_bundle, tmp_path / "work/authorities.pem")
-            words += ["--ca-bundle", "authorities.pem"]
-        shell(engine_environment, *within, name, *words)
-        assert len(list((tmp_path / "work/dist").glob("tiny-1.0*.whl"))) == 1
+            shutil.copy(ca_bundle, work / "authorities.pem")
+            bake += ["--ca-bundle", "authorities.pem"]
+        shell(engine_environment, *run[:3], *mounts, *(f"--env={variable}" for variable in variables), name, *bake)
+        assert len(list((work / "dist").glob("tiny-1.0*.whl"))) == 1
     finally:
         shell(engine_environment, "docker", "image", "rm", name)

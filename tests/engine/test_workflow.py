@@ -291,14 +291,15 @@ def test_a_release_that_ran_out_of_time_goes_on_with_its_objects(
     recipe.write_text(f'{recipe.read_text()}[cache]\nbackend = "gha"\n[ci]\ncache = "gha"\n')
     bakery(project, "generate")
     workflow = (project / ".github/workflows/bakery-tiny.yml").read_text()
-    # The stages before the compile are cached then.
+    # The stages that projects share are cached then.
     bakery(project, "wheel", environment={"BAKERY_CACHE": "none", "BAKERY_OUTPUT": str(tmp_path / "o")})
     github = {"event_name": "push", "ref": "refs/tags/v1.0", "ref_type": "tag", "workflow": "wheels"}
     runner = Runner(project, tmp_path / "actions", {**os.environ, **engine_environment}, github)
     runner.folder.mkdir()
-    # How long the steps before the compile take, depends on the load of the machine: those of a project are its own.
+    # The others run again before the compile. How long that takes depends on the load of the machine.
     for seconds in (18, 30, 50, 80):
-        shutil.rmtree(runner.artifacts, ignore_errors=True)
+        shutil.rmtree(runner.folder)
+        runner.folder.mkdir()
         runner.failed.clear()
         github |= {"run_attempt": 1, "repository": uuid.uuid4().hex}
         runner.run(re.sub(r"--timeout \d+m", f"--timeout {seconds}s", workflow))
