@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 import pytest
 
 sys.path.insert(0, f"{__file__.rpartition('/')[0]}/helpers")
-from proof_ledger import ROOT, Entry, function_of, page, read, state
+from proof_ledger import PAGE, ROOT, Entry, function_of, page, read, state
 
-PAGE = ROOT / "docs" / "proofs.md"
 SELECTED = ("-m", "proof or hypothesis", "tests", "packages/wheel-audit/tests", "packages/bakery-iree/tests")
 
 
@@ -75,7 +74,7 @@ def main() -> int:
     words += [f"--proofs-until={time.time() + options.minutes * 60}", f"--proofs-only={options.only}"]
     words += ["--proofs-failed"] if options.failed else []
     code = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, check=False).returncode
-    PAGE.write_text(page(read(ROOT)), encoding="utf-8")
+    (ROOT / PAGE).write_text(page(read(ROOT)), encoding="utf-8")
     return code
 
 

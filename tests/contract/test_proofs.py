@@ -30,11 +30,16 @@ OTHER = "import pytest\n@pytest.mark.proof\ndef test_other(): pass\n"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "tests").mkdir()
+    (tmp_path / "docs").mkdir()
+    for name in ("proofs.md", "index.md"):
+        (tmp_path / "docs" / name).write_text("")
     (tmp_path / "code.py").write_text("1")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  proof: slow\n")
     (tmp_path / "tests/test_a.py").write_text(PROOFS)
     (tmp_path / "tests/test_b.py").write_text(OTHER)
-    (tmp_path / "tests/proof_packages.toml").write_text('"tests/test_a.py" = ["code.py"]\n"tests/test_b.py" = []\n')
+    (tmp_path / "tests/proof_packages.toml").write_text(
+        '"tests/test_a.py" = ["code.py"]\n"tests/test_b.py" = ["docs"]\n'
+    )
     git(tmp_path, "init", "--quiet")
     commit(tmp_path, 1_700_000_000)
     return tmp_path
@@ -84,7 +89,11 @@ def test_what_became_of_each(project: Path, processes: tuple[str, ...]) -> None:
     }
     assert states(project) == "fresh failed skipped fresh"
     (project / "code.py").write_text("2")
+    # The run itself writes this page.
+    (project / "docs/proofs.md").write_text("new")
     assert states(project) == "stale failed skipped fresh"
+    (project / "docs/index.md").write_text("new")
+    assert states(project) == "stale failed skipped stale"
 
 
 def test_no_proof_starts_after_the_end(project: Path) -> None:
@@ -118,7 +127,7 @@ def test_the_oldest_first(project: Path) -> None:
 
 
 def test_the_page_shows_the_ledger() -> None:
-    written = (proof_ledger.ROOT / "docs/proofs.md").read_text(encoding="utf-8")
+    written = (proof_ledger.ROOT / proof_ledger.PAGE).read_text(encoding="utf-8")
     assert written == page(read(proof_ledger.ROOT))
 
 
