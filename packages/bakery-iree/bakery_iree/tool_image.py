@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bakery.core.cell_ids import MACHINES
-from bakery.core.errors import BakeError, PlanError
+from bakery.core.errors import PlanError
 from bakery.core.target_kinds import Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.dockerfile import build_digest
@@ -60,13 +60,7 @@ def tool_image(
     name = _name(plan, target, version)
     if not client.has_image(name):
         engine.say(f"baking {name}, which compiles and runs modules; this is done once")
-        try:
-            _bake(folder, plan, target, name, engine, listener)
-        except BakeError:
-            # Docker stores one image of a name at a time, and refuses that of the slower process: "already exists".
-            if not client.has_image(name):
-                raise
-            engine.say(f"another process made {name} meanwhile")
+        _bake(folder, plan, target, name, engine, listener)
     return name
 
 

@@ -22,6 +22,7 @@ ENGINE = [
     "running: dial unix /run/x/docker.sock: connect: no such file or directory",
     'error during connect: Get "http://%2Frun%2Fdocker.sock/_ping": EOF',
     "docker buildx bake was ended by SIGKILL",
+    'image "docker.io/library/kernels-builder:cp312": already exists',
     "failed to dial gRPC: cannot connect to the Docker daemon. Is 'docker daemon' running on this host?: read tcp "
     "172.17.0.2:38412->213.188.198.250:10000: read: connection reset by peer",
 ]
