@@ -50,12 +50,12 @@ def check_of(place: Place, scene: Scene) -> Check:
 def everything(scene: Scene, first: int, *, every: bool) -> Iterator[tuple[Sequence[str], Path]]:
     """Yield commands and the folders that they run in.
 
-    Without ``every``, a group has every third command from ``first``, and a project one in eight, and ``wheel``.
+    Without ``every``, a group has every sixth command from ``first``, and a project one in sixteen, and ``wheel``.
     """
     lines = list(commands.lines(scene))
-    yield from ((words, scene.checkout) for words in (lines if every else lines[first % 3 :: 3]))
+    yield from ((words, scene.checkout) for words in (lines if every else lines[first % 6 :: 6]))
     for number, folder in enumerate(scene.projects.values()):
-        sample = [*commands.OF_A_PROJECT[number % 8 :: 8], ["wheel"]]
+        sample = [*commands.OF_A_PROJECT[number % 16 :: 16], ["wheel"]]
         yield from ((words, folder) for words in (commands.OF_A_PROJECT if every else sample))
     for number, path in enumerate(scene.recipes.values()):
         sample = [commands.OF_A_RECIPE[number % 3], ["wheel"]]

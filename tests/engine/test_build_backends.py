@@ -80,10 +80,8 @@ def listed(wheel: Path) -> tuple[set[str], set[str]]:
 
 def test_a_backend_that_asks_for_cmake(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", "scikit-build-core")
-    done = bakery(folder, "full")
-    (wheel,) = done.wheels
+    (wheel,) = bakery(folder, "wheel").wheels
     assert wheel.name.startswith("asking-1.0-cp311-cp311-manylinux")
-    assert set(done.results()) == {"wheel-cp311", "test-cp311"}
     for found in listed(wheel):
         assert BACKENDS["scikit-build-core"][2] <= found
 

@@ -107,7 +107,7 @@ def test_folders_behind_a_link_in_place_of_the_locks_folder_survive(
         assert sorted(path.relative_to(precious) for path in precious.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", [".bakery", ".bakery/runs"])
+@pytest.mark.parametrize("name", [".bakery", pytest.param(".bakery/runs", marks=pytest.mark.proof)])
 def test_nothing_is_written_through_a_link_in_place_of_bakerys_folder(
     project: Path, tmp_path: Path, machine: dict[str, str], name: str
 ) -> None:

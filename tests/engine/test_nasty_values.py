@@ -55,9 +55,8 @@ def plan() -> Plan:
         save([(Ref(f"E{index}"),) for index in range(len(VALUES))]),
         Env(tuple((f"F{index}", (f"a{value}$b", Ref(name))) for index, (name, value) in enumerate(args.items()))),
         save([(Ref(f"F{index}"),) for index in range(len(VALUES))]),
-        *(
-            Run((Command(tuple(map(literal, ("sh", "-c", 'save "$X"'))), (("X", literal(value)),)),))
-            for value in VALUES
+        Run(
+            tuple(Command(tuple(map(literal, ("sh", "-c", 'save "$X"'))), (("X", literal(value)),)) for value in VALUES)
         ),
         Run((Command(tuple(map(literal, ("cat", "/folder/file")))),), (Mount("bind", "/folder", source="a b"),)),
     )

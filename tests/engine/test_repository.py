@@ -199,6 +199,7 @@ def test_plain_bake_of_a_worktree_a_submodule_and_an_archive(asking: Path, plain
     assert plain.wheels == ["demo-0+unknown-py3-none-any.whl"]
 
 
+@pytest.mark.proof
 def test_plain_bake_below_the_top(plain: Plain, tmp_path: Path) -> None:
     top = project(tmp_path / "top", {"sub/bakery.toml": RECIPE, "sub/setup.py": FALLBACK, "sub/demo.py": ""})
     bakery(top / "sub", "generate")
@@ -241,6 +242,7 @@ def test_plain_docker_build(asking: Path, plain: Plain) -> None:
     assert plain.wheels == WHEEL
 
 
+@pytest.mark.proof
 def test_a_fallback_is_not_needed(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", {"setup.py": FALLBACK, "demo.py": ""})
     git(folder, "tag", "v7")
