@@ -23,7 +23,7 @@ from bakery.core.file_locks import WAITING
 _TASKS = {
     "Write a recipe": {
         "init": Entry("Write a first recipe for a project.", "init:init"),
-        "adopt": Entry("Compare the plan, or a folder of wheels, with the last release.", "adopt:adopt"),
+        "adopt": Entry("Compare the plan, or a folder of wheels, with the last release.", "published:adopt"),
         "check": Entry("Check recipes, without an engine.", "plan:check"),
         "plan": Entry("Show the cells, how each is built, and where every value comes from.", "plan:plan"),
         "generate": Entry("Write the bake file, the Dockerfile and the workflow.", "generate:generate"),
@@ -35,11 +35,11 @@ _TASKS = {
         "full": Entry("Build and test; keep only the wheels that pass.", "bake:COMMANDS"),
         "dev": Entry("Make an image with the build tools and the project, for a shell.", "bake:COMMANDS"),
         "bake": Entry("Bake several kinds of targets in one run.", "bake:COMMANDS"),
-        "profile": Entry("Show where the time of a cell went, and what would help.", "profile:profile"),
+        "profile": Entry("Show where the time of a cell went, and what would help.", "kept_runs:profile"),
         "shell": Entry("Open a shell in the state before a step, with its mounts and network.", "shell:shell"),
-        "logs": Entry("Print the log of the last run, or of one of its steps.", "logs:logs"),
-        "report": Entry("Write the HTML page of a run: results, times, failures.", "report:report"),
-        "why": Entry("Explain which stages are built again: which file or argument changed.", "why:why"),
+        "logs": Entry("Print the log of the last run, or of one of its steps.", "kept_runs:logs"),
+        "report": Entry("Write the HTML page of a run: results, times, failures.", "kept_runs:report"),
+        "why": Entry("Explain which stages are built again: which file or argument changed.", "kept_runs:why"),
     },
     "Release": {
         "audit": Entry("Inspect wheels: tags, glibc, GPU code, bundled libraries, size.", "wheels:audit"),
@@ -48,7 +48,7 @@ _TASKS = {
         "reproduce": Entry("Build a wheel again from its provenance, and compare the bytes.", "wheels:reproduce"),
         "variants": Entry("Package wheels again as wheel variants (PEP 825).", "wheels:variants"),
         "meta": Entry("Write the meta package of wheels with several names.", "wheels:meta"),
-        "coverage": Entry("Show what a package index lacks, and which releases are new.", "coverage:coverage"),
+        "coverage": Entry("Show what a package index lacks, and which releases are new.", "published:coverage"),
         "index": Entry("Write a static package index for pip and uv.", "wheels:index"),
     },
     "Look things up": {

@@ -5,7 +5,7 @@ Importing all subcommands, or rich's panels, would take longer than everything e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -44,32 +44,21 @@ def _first_sentence(text: str | None) -> str:
     return " ".join((text or "").split("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(Mapping[str, Any]):
     """The subcommands by name, with those of plugins. Each is imported when it is asked for."""
 
     def __init__(self, own: dict[str, Entry]) -> None:
-        self._own, self._loaded = own, dict[str, Any]()
+        self._own = own
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            # Plugins are slow to find, and most commands are no plugin's.
-            entry = self._own.get(name) or self._all().get(name)
-            if entry is None and (error := missing(name)):
-                raise error
-            if entry is None:
-                raise KeyError(name)
-            self._loaded[name] = _load(name, entry)
-        return self._loaded[name]
+        # Plugins are slow to find, and most commands are no plugin's.
+        if entry := self._own.get(name) or self._all().get(name):
+            return _load(name, entry)
+        raise missing(name) or KeyError(name)
 
     def _all(self) -> dict[str, Entry]:
         added = {name: entry for plugin in plugins() for name, entry in plugin.commands.items()}
         return added | self._own
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -124,7 +113,7 @@ def group_of(tasks: dict[str, dict[str, Entry]]) -> type[TyperGroup]:
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
             own = {name: entry for commands in tasks.values() for name, entry in commands.items()}
-            self.commands = cast("MutableMapping[str, Command]", _Commands(own))
+            self.commands = cast("dict[str, Command]", _Commands(own))
 
         def make_context(self, *args: Any, **options: Any) -> Context:
             with _clean_errors():

@@ -85,11 +85,6 @@ def schema_text(name: str) -> str:
     return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
 
 
-def schema_texts() -> dict[str, str]:
-    """Return path → text of all schemas in the repository."""
-    return {f"schema/{name}.schema.json": schema_text(name) for name in names()}
-
-
 def _recipe_schema() -> dict[str, object]:
     schema = Recipe.model_json_schema(by_alias=True, schema_generator=_FileSchema)
     workspace = Workspace.model_json_schema(by_alias=True, schema_generator=_FileSchema)

@@ -14,7 +14,7 @@ from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, echo_text, out, say
 from bakery.cli.recipes import narrow, ok, plans
 from bakery.core.cell_ids import platform_of
-from bakery.core.errors import PlanError, UsageError
+from bakery.core.errors import PlanError
 from bakery.core.target_kinds import Kind
 
 if TYPE_CHECKING:
@@ -93,18 +93,15 @@ def _print_sizes(plans: Plans, patterns: tuple[str, ...], *, json: bool) -> None
     """Print the size of each cell and project. Raises PlanError if a release does not fit into its project's limit."""
     from bakery.cli.tables import size as report
     from bakery.cli.tables.plan import selected
-    from bakery.release.coverage import project_of
+    from bakery.release.coverage import named_project
     from bakery.release.size import LIMIT_HINT, by_project, plan_size
     from bakery.runs.run_folders import state_folder
 
     recipes, parts = {}, []
     for root, item in plans:
         if Kind.WHEEL in item.kinds:
-            try:
-                name = project_of(item, root)
-            except UsageError:
-                # Only the built wheel has its name.
-                name = item.recipe
+            # Perhaps only the built wheel has its name.
+            name = named_project(item, root) or item.recipe
             state = state_folder(root, os.environ)
             recipes[item.recipe], part = plan_size(item, selected(item, patterns), state, name)
             parts.append(part)

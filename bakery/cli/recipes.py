@@ -33,26 +33,16 @@ def plans(
     references: list[str] | None,
     sets: list[str] | None,
     *,
-    root: Path | None = None,
     bake: bool = False,
     source: bool = False,
     shows: bool = False,
-    builder: str | None = None,
     dated: bool = True,
 ) -> Plans:
-    """Return (project root, plan) of every recipe on the command line. Prints the warnings of rules.
+    """Return the `resolved` plans of the command line, which keep the rules, as `checked` says.
 
-    Recipes get the variables of ``--set`` that they have. With ``source``, also check the source folder; with ``bake``, that
-    and what the machine of ``builder`` must have; with ``shows``, what is wrong with the source folder is a warning. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the source's last commit. Raises
-    BakeryError if a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
+    Raises BakeryError if a recipe cannot be loaded or resolved, breaks a rule, or no recipe has a variable that was set.
     """
-    return checked(
-        resolved(references, sets, root or Path.cwd(), dated=dated),
-        bake=bake,
-        source=source or shows,
-        shows=shows,
-        builder=builder,
-    )
+    return checked(resolved(references, sets, Path.cwd(), dated=dated), bake=bake, source=source or shows, shows=shows)
 
 
 def ok(plan: Plan) -> str:
@@ -71,7 +61,12 @@ def checked(
     builder: str | None = None,
     options: Options | None = None,
 ) -> Plans:
-    """Return plans that keep the rules, as `plans` does; ``options``: those of the bake. Raises PlanError or OutputError."""
+    """Return plans that keep the rules. Prints the warnings of rules.
+
+    With ``source``, also check the source folder; with ``bake``, that and what the machine of ``builder`` must have; with
+    ``shows``, what is wrong with the source folder is a warning. ``options``: those of the bake. Raises PlanError or
+    OutputError.
+    """
     from bakery.init.stable_abi import read_project
     from bakery.resolve.rules import judge
     from bakery.resolve.rules.findings import refuse_broken
@@ -103,7 +98,11 @@ def _source(root: Path, plan: Plan, options: Options | None) -> SourceManifest:
 
 
 def resolved(references: list[str] | None, sets: list[str] | None, cwd: Path, *, dated: bool) -> Plans:
-    """Return the same as `plans`, without checking rules. Raises BakeryError."""
+    """Return (project root, plan) of every recipe of the command line, unchecked. Raises BakeryError.
+
+    Recipes get the variables of ``--set`` that they have. With ``dated``, SOURCE_DATE_EPOCH is by default the time of the
+    source's last commit.
+    """
     from bakery.core.git import committed
     from bakery.recipe.load import load
     from bakery.resolve.plan import resolve

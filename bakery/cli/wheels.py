@@ -219,8 +219,7 @@ def variants(
     """
     from bakery.cli.recipes import plans
     from bakery.recipe.files import find_table
-    from bakery.release.declared_variants import declared_variants
-    from bakery.release.variants import make_variants
+    from bakery.release.variants import declared_variants, make_variants
     from wheel_audit.variant import dialects
 
     files = _wheel_files(wheels)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from bakery.core.errors import RecipeError, UnavailableError, UsageError
@@ -15,7 +15,7 @@ from bakery.core.names import axis_variable
 from bakery.plan.model import Plan
 from bakery.recipe.files import PYPROJECT
 from bakery.recipe.toml_file import read
-from bakery.release.verify import assigned
+from bakery.release.verify import assigned, is_wheel_name
 from bakery.toolchains.facts import manylinux_images, minor
 from wheel_audit.wheel_names import parse_wheel_name
 
@@ -48,10 +48,6 @@ class Coverage:
     def complete(self) -> bool:
         """Whether nothing is missing or newer."""
         return not self.missing and not any(self.newer.values())
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as JSON."""
-        return asdict(self)
 
 
 def named_project(plan: Plan, root: Path) -> str:
@@ -96,7 +92,7 @@ def coverage(
     ``releases`` returns the versions of another distribution; ``ignored`` has (axis, glob of its minor releases). Raises
     UnavailableError if a distribution whose versions are releases of an axis has none.
     """
-    wheels = [Path(name) for name in files if _is_wheel(name)]
+    wheels = [Path(name) for name in files if is_wheel_name(name)]
     versions = {_version(path) for path in wheels}
     wanted = Version(version or plan.audit.version or str(max(versions, key=_newest, default="0"))).public
     cells = (*plan.cells, *plan.cibuildwheel_cells)
@@ -110,13 +106,6 @@ def coverage(
         tuple(cell.id for cell in cells if cell.built_by not in covered),
         {axis: newer for axis in AXES if (newer := _newer(plan, axis, releases, ignored))},
     )
-
-
-def _is_wheel(name: str) -> bool:
-    try:
-        return bool(parse_wheel_name(name))
-    except InvalidWheelFilename:
-        return False
 
 
 def _version(path: Path) -> Version:

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakery.core.errors import AuditError, OutputError
+from bakery.plan.model import Plan
+from bakery.plan.values import substitute
+from bakery.release.verify import assigned
 from bakery.runs.audited import report_on
 from bakery.runs.publish import publish
 from wheel_audit.finding import Finding, Severity
-from wheel_audit.limits import OverLimit
-from wheel_audit.metadata import read_metadata
-from wheel_audit.plain_files import open_plain
 from wheel_audit.variant import FILE, BadVariant, declare, derive, is_label, label_of, write
 from wheel_audit.wheel_names import split_label
-from wheel_audit.zips import ZIP_ERRORS, open_zip
 
 _CHUNK = 1 << 20
 
@@ -32,6 +31,21 @@ class Declared:
 
     label: str = ""
     properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def declared_variants(plan: Plan, wheels: Sequence[Path]) -> dict[Path, Declared]:
+    """Return what ``[wheel.variants]`` says of each wheel of a plan's cells; values without text are left out."""
+    result: dict[Path, Declared] = {}
+    cells = {cell.id: cell for cell in (*plan.cells, *plan.cibuildwheel_cells)}
+    for name, matched in assigned(plan, wheels)[0].items():
+        values, audit = plan.values_of_wheel(cells[name]), plan.of(cells[name]).audit
+        properties: dict[str, list[str]] = {}
+        for key, value in audit.variant_properties:
+            if text := substitute(value, values):
+                properties.setdefault(key, []).append(text)
+        declared = Declared(substitute(audit.variant_label, values), properties)
+        result |= dict.fromkeys(matched, declared)
+    return result
 
 
 def make_variants(
@@ -72,22 +86,6 @@ def make_variants(
                 hint="each line says what to change; `wheel-bakery audit WHEEL` shows a wheel's device code",
             )
         return publish([Path(folder, name) for name in sorted(made)], output, root=root)
-
-
-def other_files(plain: Path, variant: Path) -> set[str]:
-    """Return the files that differ between a plain wheel and its variant, which passed the audit, by RECORD."""
-    one, other = _record(plain), _record(variant)
-    return {path for path, _ in one ^ other if not path.endswith((f".dist-info/{FILE}", ".dist-info/RECORD"))}
-
-
-def _record(wheel: Path) -> set[tuple[str, str]]:
-    try:
-        with open_plain(wheel, follow=True) as stream, open_zip(stream) as archive:
-            texts = {path: archive.read(path) for path in archive.namelist() if path.endswith(".dist-info/RECORD")}
-        rows = read_metadata(tuple(texts), texts).record
-    except (OverLimit, *ZIP_ERRORS):
-        rows = ()
-    return {(row.path, row.digest) for row in rows}
 
 
 def _package(wheel: Path, folder: Path, dialect: str, declared: Declared) -> Path:

@@ -19,7 +19,6 @@ from bakery.plan.values import substitute
 from bakery.release.gpu_record import gpu_fault
 from bakery.release.meta import extras, meta_packages
 from bakery.release.size import LIMIT_HINT, ProjectSize, by_project, limit_of, uploaded
-from bakery.release.variants import other_files
 from bakery.resolve.device_promises import device_promises
 from bakery.runs.audited import audit
 from bakery.runs.expectations import expected, promise_of, promises
@@ -27,10 +26,14 @@ from bakery.runs.records.read import provenance_of, read
 from bakery.runs.same_name import by_python, differ_in_python_only, serves
 from bakery.runs.wheel_tags import tag_faults
 from wheel_audit.expected_wheel import ExpectedWheel
-from wheel_audit.plain_files import file_sha256
+from wheel_audit.limits import OverLimit
+from wheel_audit.metadata import read_metadata
+from wheel_audit.plain_files import file_sha256, open_plain
 from wheel_audit.tags import installable_abis, parse_platform
 from wheel_audit.text import listed
+from wheel_audit.variant import FILE
 from wheel_audit.wheel_names import parse_wheel_name, split_label
+from wheel_audit.zips import ZIP_ERRORS, open_zip
 
 GROWTH_HINT = "`wheel-bakery audit --baseline OLD NEW` shows what changed; if it is meant, raise wheel.max-growth"
 
@@ -119,16 +122,15 @@ def verify(
     too_large = [fault for project in projects if (fault := project.fault)]
     hints = [LIMIT_HINT] * bool(too_large) + [GROWTH_HINT] * any(growth.values())
     too_large += [text for text, is_fault in growth.items() if is_fault]
-    if problems or too_large:
+    if problems:
+        problems += too_large
         raise AuditError(
-            f"{count(len(wheels), 'wheel')}, not the set that is planned: {count(len(problems + too_large), 'problem')}"
-            if problems
-            else "the release is too large",
-            details=[*problems, *too_large],
-            hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells"
-            if problems
-            else "; ".join(hints),
+            f"{count(len(wheels), 'wheel')}, not the set that is planned: {count(len(problems), 'problem')}",
+            details=problems,
+            hint="all jobs must have baked the same recipe; `wheel-bakery plan` shows its cells",
         )
+    if too_large:
+        raise AuditError("the release is too large", details=too_large, hint="; ".join(hints))
     return Release(len(wheels), projects, tuple(growth))
 
 
@@ -173,7 +175,9 @@ def _without_meta(
 
 def _growth(plan: Plan, planned: Iterable[Path], baseline: Iterable[Path]) -> dict[str, bool]:
     """Return a line for each wheel that the release before has, too: how its size changed; whether that is too much."""
-    before = {unversioned(path): path for path in sorted(filter(_is_named, baseline), key=_newest)}
+    before = {
+        unversioned(path): path for path in sorted((path for path in baseline if is_wheel_name(path.name)), key=_newest)
+    }
     lines: dict[str, bool] = {}
     for path in planned:
         old = before.get(unversioned(path))
@@ -226,10 +230,26 @@ def _wrong_variants(variants: Sequence[Path], plain: Sequence[Path], cache: Path
         faults = _faults(path, ExpectedWheel(), cache)
         if not faults and name not in wheels:
             faults = [f"its plain wheel is not among the wheels: {name}"]
-        elif not faults and (names := other_files(wheels[name], path)):
+        elif not faults and (names := _other_files(wheels[name], path)):
             faults = [f"has other files than its plain wheel: {listed(sorted(names))}"]
         problems += [f"{path.name}: {fault}" for fault in faults]
     return problems
+
+
+def _other_files(plain: Path, variant: Path) -> set[str]:
+    """Return the files that differ between a plain wheel and its variant, which passed the audit, by RECORD."""
+    one, other = _record(plain), _record(variant)
+    return {path for path, _ in one ^ other if not path.endswith((f".dist-info/{FILE}", ".dist-info/RECORD"))}
+
+
+def _record(wheel: Path) -> set[tuple[str, str]]:
+    try:
+        with open_plain(wheel, follow=True) as stream, open_zip(stream) as archive:
+            texts = {path: archive.read(path) for path in archive.namelist() if path.endswith(".dist-info/RECORD")}
+        rows = read_metadata(tuple(texts), texts).record
+    except (OverLimit, *ZIP_ERRORS):
+        rows = ()
+    return {(row.path, row.digest) for row in rows}
 
 
 def assigned(
@@ -238,7 +258,8 @@ def assigned(
     """Return cell → its wheels, by their names; cell → the others that take its wheels, what is missing, and the wheels left."""
     cells = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
     # Of the wheels of one cell, an earlier run may have left some: the newest is the one to compare.
-    left = sorted(filter(_is_named, wheels), key=_newest, reverse=True)
+    named = [path for path in wheels if is_wheel_name(path.name)]
+    left = sorted(named, key=_newest, reverse=True)
     found: dict[str, list[Path]] = {}
     served: dict[str, list[Cell]] = {}
     missing: list[str] = []
@@ -252,25 +273,24 @@ def assigned(
         left = [path for path in left if path not in matched]
         found |= {} if absent else {cell.id: matched}
         missing += [f"{plan.recipe} {cell.id}: a wheel is missing: {what}" for what in absent]
-    return found, served, missing, [*left, *(path for path in wheels if not _is_named(path))]
+    return found, served, missing, [*left, *(path for path in wheels if not is_wheel_name(path.name))]
 
 
 def expectation(plan: Plan, wheel: Path) -> ExpectedWheel | None:
     """Return what a plan expects of a wheel; None if no cell of it has one with this name."""
     device = device_promises(plan)
     cells = [cell for cell in (*plan.cells, *plan.cibuildwheel_cells) if cell.built_by == cell.id]
-    fitting = (cell for cell in by_python(cells) if _is_named(wheel) and _fits(plan, cell, wheel))
+    fitting = (cell for cell in by_python(cells) if is_wheel_name(wheel.name) and _fits(plan, cell, wheel))
     found = (promise_of(plan, cell, device.get(cell.id), wheel) for cell in fitting)
     return next((item for item in found if item), None)
 
 
-def _is_named(wheel: Path) -> bool:
-    """Whether a file has the name of a wheel."""
+def is_wheel_name(name: str) -> bool:
+    """Whether a file with this name can be a wheel."""
     try:
-        parse_wheel_name(wheel.name)
+        return bool(parse_wheel_name(name))
     except InvalidWheelFilename:
         return False
-    return True
 
 
 def _newest(wheel: Path) -> tuple[Version, float]:

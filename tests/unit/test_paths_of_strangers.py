@@ -36,7 +36,7 @@ ALLOWED = {
     "runs/secrets/read.py": (2, "a private temporary folder, and a secret's file that the user allowed"),
     "cli/console.py": (1, "the summary file of GitHub's runner"),
     "cli/failures.py": (2, "the null device"),
-    "cli/profile.py": (1, "a file that the user names"),
+    "cli/kept_runs.py": (1, "a file that the user names"),
     "core/file_locks.py": (5, "locks of the user's own folders, and /proc"),
     "core/git.py": (4, "a temporary folder"),
     "engine/ca_bundle.py": (1, "a file of the user or system"),

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 BAD = {name: row["recipe"] for name, row in rows(ROOT / "tests/golden/bad_recipes.toml").items() if "recipe" in row}
 Golden = Callable[[Path, str], None]
 
-TEXTS = json_schema.schema_texts()
+TEXTS = {f"schema/{name}.schema.json": json_schema.schema_text(name) for name in json_schema.names()}
 
 SHORT_FORMS = """\
 name = "a"

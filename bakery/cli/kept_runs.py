@@ -1,4 +1,4 @@
-"""``wheel-bakery why``: which stages of a cell are built again, and because of what; without an engine."""
+"""What the runs that are kept tell, without an engine: ``logs``, ``report``, ``profile`` and ``why``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,154 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bakery.cli import parameters
-from bakery.cli.console import echo, echo_json, say
-from bakery.cli.profile import builder_of, times_of
-from bakery.core.errors import UsageError
+from bakery.cli.console import echo, echo_json, echo_text, out, say
+from bakery.core.errors import OutputError, UsageError
 from bakery.core.text import count
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
+    from bakery.runs.cell_profile import CellProfile
     from bakery.runs.rebuild_reasons import Reason
+
+
+def logs(
+    cell: Annotated[
+        str,
+        typer.Argument(
+            help="A cell's id, as `wheel-bakery plan` shows it. Default: the cells that failed in the last run; all, "
+            "if none failed.",
+            metavar="CELL",
+            show_default=False,
+        ),
+    ] = "",
+    step: Annotated[
+        str, typer.Option("--step", help="Print the steps of this stage only: compile, repair, test.", metavar="STAGE")
+    ] = "",
+    recipe: parameters.Recipes = None,
+) -> None:
+    """Print the log of the last run, or of one of its steps.
+
+    Example: wheel-bakery logs cp312 --step compile
+    """
+    from bakery.cli.recipes import resolved
+    from bakery.runs import kept_logs
+    from bakery.runs.run_folders import state_folder
+
+    plans = resolved(recipe, None, Path.cwd(), dated=False)
+    names = [plan.recipe for _, plan in plans]
+    logs = kept_logs.newest(state_folder(plans[0][0], os.environ), names, cell)
+    shown = 0
+    for log in logs:
+        text = kept_logs.lines(log)
+        say(f"{log.stem}: {log}")
+        for line in kept_logs.of_step(text, step, names) if step else text:
+            echo_text(line)
+            shown += 1
+    if step and not shown:
+        known = dict.fromkeys(stage for log in logs for stage in kept_logs.stages(kept_logs.lines(log)))
+        raise UsageError(f"the run has no step of {step}", hint=f"it has {', '.join(known)}")
+
+
+def report(
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, by the name of its folder. Default: the last one.",
+            metavar="RUN",
+            show_default=False,
+        ),
+    ] = "",
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    recipe: parameters.Recipes = None,
+) -> None:
+    """Write the page of a run: results, times, caches, memory, sizes, warnings, failures and what changed.
+
+    Example: wheel-bakery report --open
+    """
+    from bakery.cli.recipes import resolved
+    from bakery.runs.kept_logs import read_report
+    from bakery.runs.report_page import write
+    from bakery.runs.run_folders import kept_runs, state_folder
+
+    plans = resolved(recipe, None, Path.cwd(), dated=False)
+    recipes = [plan.recipe for _, plan in plans]
+    kept = kept_runs(state_folder(plans[0][0], os.environ))
+    folders = [path for path in kept if not run or path.name == run]
+    reports = [(path, document) for path in folders if (document := read_report(path))]
+    chosen = next((path for path, document in reports if run or document["recipe"] in recipes), None)
+    if chosen is None and run:
+        known = ", ".join(path.name for path in kept) or "none"
+        raise UsageError(f"no run {run} with a report is kept", hint=f"runs are {known}")
+    if chosen is None:
+        raise UsageError("there is no report: nothing was baked here", hint="wheel-bakery wheel")
+    page = write(chosen)
+    echo(str(page))
+    if open_ and typer.launch(page.absolute().as_uri()):
+        say(f"no browser opened: open {page} yourself")
+
+
+def profile(
+    cell: Annotated[str, typer.Argument(help="A cell's id, as `wheel-bakery plan` shows it.", metavar="CELL")],
+    recipe: parameters.Recipes = None,
+    json: parameters.AsJson = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            help="Write a Chrome trace, for Perfetto or chrome://tracing.",
+            metavar="FILE",
+            callback=parameters.written,
+        ),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", help="Rows of each table.", min=1, metavar="N")] = 15,
+) -> None:
+    """Show where the time of a cell went: slowest steps and files, idle cores, and what would help.
+
+    Example: wheel-bakery profile cp312 --trace trace.json
+    """
+    from bakery.cli.tables.profile import document, render
+    from bakery.runs.cell_profile import advice, beside, summary
+    from bakery.runs.cell_profile import trace as chrome_trace
+
+    root, plan, builder = builder_of(cell, recipe)
+    times, run, older = times_of(root, plan, builder)
+    if older or not times.commands:
+        say(f"the compile steps were cached; times are those of {run.name}" if older else "the run compiled nothing")
+    used = summary(times)
+    (own,) = plan.filter_by_id([builder]).cells
+    helps = advice(times, used, beside(run, times), plan.of(own).facts.limits)
+    if trace is not None:
+        from json import dumps
+
+        try:
+            trace.write_text(dumps(chrome_trace(times)) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write {trace}: {error.strerror}", hint="choose another file") from error
+        say(f"wrote {trace}")
+    if json:
+        echo_json(document(times, used, helps, run.name, cached_since=older))
+    else:
+        out.print(render(times, used, helps, most))
+
+
+def builder_of(cell: str, recipe: list[str] | None, sets: list[str] | None = None) -> tuple[Path, Plan, str]:
+    """Return the project and the plan that have a cell, and the cell that builds its wheel. Raises UsageError if none has."""
+    from bakery.cli.recipes import cell_named, resolved
+
+    # With the commit's time, as a bake has it: `why` compares the two.
+    root, plan, _ = cell_named(cell, resolved(recipe, sets, Path.cwd(), dated=True))
+    builder = next(name for name, cells in plan.cells_by_builder().items() if cell in [item.id for item in cells])
+    if builder != cell:
+        say(f"{cell} has the wheel of {builder}")
+    return root, plan, builder
+
+
+def times_of(root: Path, plan: Plan, cell: str) -> tuple[CellProfile, Path, bool]:
+    """Return what `cell_profile.find` returns. Raises UsageError if no kept run has times of the cell."""
+    from bakery.runs.cell_profile import find
+    from bakery.runs.run_folders import state_folder
+
+    return find(state_folder(root, os.environ), plan.recipe, cell, plan.reference)
 
 
 def why(

@@ -1,4 +1,4 @@
-"""``wheel-bakery adopt``: the last release of a project, compared with its plan or with new wheels. Needs no engine."""
+"""What a package index has of a project, compared with its plan: ``adopt`` and ``coverage``. Needs no engine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import tempfile
 from collections.abc import Iterable
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -14,13 +16,18 @@ import typer
 from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, err, out
 from bakery.cli.failures import leave
-from bakery.core.errors import DifferentError, UsageError
+from bakery.core.errors import AuditError, DifferentError, UsageError
 from bakery.core.text import count, size_text
+from bakery.engine.ca_bundle import find_ca_bundle
 
 if TYPE_CHECKING:
     from bakery.engine.package_index import Link
     from bakery.release.adopt import Comparison
     from wheel_audit.compare import Change
+
+Project = Annotated[
+    str | None, typer.Option("--project", help="The project's name, if pyproject.toml has none.", metavar="NAME")
+]
 
 
 def adopt(
@@ -33,9 +40,7 @@ def adopt(
     index: Annotated[
         str | None, typer.Option("--index", help="The index, as pip's --index-url. Default: pip's.", metavar="URL")
     ] = None,
-    project: Annotated[
-        str | None, typer.Option("--project", help="The project's name, if pyproject.toml has none.", metavar="NAME")
-    ] = None,
+    project: Project = None,
     check: Annotated[
         Path | None,
         typer.Option(
@@ -51,11 +56,8 @@ def adopt(
 
     Fails (exit code 13) if they differ. Example: wheel-bakery adopt && wheel-bakery wheel && wheel-bakery adopt --check dist/
     """
-    from packaging.version import InvalidVersion, Version
-
     from bakery.cli.init import init
     from bakery.cli.recipes import plans
-    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.engine.package_index import Index, configured, download, links_of
     from bakery.recipe.files import find_table
     from bakery.release.adopt import by_content, by_plan, release_on
@@ -63,10 +65,7 @@ def adopt(
 
     if index and not index.startswith(("http://", "https://")):
         raise UsageError(f"--index: expected a URL, got {index!r}", hint="such as https://pypi.org/simple/")
-    try:
-        wanted = str(Version(release)) if release else ""
-    except InvalidVersion:
-        raise UsageError(f"--release: {release!r} is not a version", hint="such as 1.2.0") from None
+    wanted = _release(release, "--release")
     files = sorted(check.absolute().glob("*.whl")) if check else []
     if check and not files:
         raise UsageError(f"no wheels in {check}", hint="build some with `wheel-bakery wheel`")
@@ -94,8 +93,6 @@ def adopt(
 
 def _print_planned(title: str, found: Comparison, *, json: bool) -> NoReturn:
     """Print the differences of the plan, and exit."""
-    from dataclasses import asdict
-
     if json:
         echo_json({"release": title, **asdict(found)})
     else:
@@ -111,8 +108,6 @@ def _print_planned(title: str, found: Comparison, *, json: bool) -> NoReturn:
 
 def _print_built(title: str, results: Iterable[tuple[str, tuple[Change, ...]]], *, json: bool) -> NoReturn:
     """Print the changes of each wheel, as soon as they are known, and exit."""
-    from dataclasses import asdict
-
     from wheel_audit.report import render_changes
 
     rows = {}
@@ -126,3 +121,69 @@ def _print_built(title: str, results: Iterable[tuple[str, tuple[Change, ...]]], 
     else:
         echo("not compared: the text of files that are no libraries")
     leave(DifferentError.exit_code if any(rows.values()) else 0)
+
+
+def coverage(
+    index: Annotated[
+        str, typer.Argument(help="The index, as pip's --index-url: https://pypi.org/simple/.", metavar="INDEX-URL")
+    ],
+    recipe: parameters.Recipes = None,
+    set_: parameters.Sets = None,
+    project: Project = None,
+    version: Annotated[
+        str | None, typer.Option("--version", help="Compare this version, not the newest.", metavar="VERSION")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", help="Releases that the recipe leaves out on purpose.", metavar="AXIS=RELEASE"),
+    ] = None,
+    ca_bundle: parameters.CaBundle = None,
+    json: parameters.AsJson = False,
+) -> None:
+    """Show the planned cells that an index lacks, and the new Python, CUDA, torch and JAX releases that the recipe lacks.
+
+    Fails (exit code 8) if there are any. Example: wheel-bakery coverage https://pypi.org/simple/
+    """
+    from packaging.version import Version
+
+    from bakery.cli.recipes import plans
+    from bakery.cli.tables.coverage import render
+    from bakery.engine.package_index import Index, configured, files_of, releases
+    from bakery.release.coverage import AXES, project_of
+    from bakery.release.coverage import coverage as compare
+
+    if not index.startswith(("http://", "https://")):
+        raise UsageError(f"expected the URL of a package index, got {index!r}", hint="such as https://pypi.org/simple/")
+    wanted = _release(version, "--version")
+    ignored = [(axis, glob) for axis, _, glob in (item.partition("=") for item in ignore or ())]
+    if wrong := [axis for axis, glob in ignored if axis not in AXES or not glob]:
+        raise UsageError(f"--ignore: expected AXIS=RELEASE, got {wrong[0]!r}", hint=f"an axis is {' or '.join(AXES)}")
+    bundle = str(find_ca_bundle(ca_bundle, os.environ) or "")
+
+    @cache
+    def offered(name: str) -> list[Version]:
+        return releases(configured(), name, sdist=False, ca_bundle=bundle, yanked=False)
+
+    results = []
+    for root, plan in plans(recipe, set_):
+        name = project or project_of(plan, root)
+        # Who asks for a version gets it, also if it is yanked.
+        files = files_of(Index(index, {}), name, ca_bundle=bundle, yanked=bool(wanted))
+        results.append(compare(plan, name, wanted, files, offered, ignored))
+    if json:
+        echo_json([asdict(item) for item in results])
+    else:
+        for item in results:
+            out.print(render(item))
+    if not all(item.complete for item in results):
+        leave(AuditError.exit_code)
+
+
+def _release(text: str | None, option: str) -> str:
+    """Return a version in its normal form; empty for none. Raises UsageError."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return str(Version(text)) if text else ""
+    except InvalidVersion:
+        raise UsageError(f"{option}: {text!r} is not a version", hint="such as 1.2.0") from None
