@@ -218,15 +218,14 @@ def bake(arguments: BakeArguments, *, first: tuple[str, ...]) -> None:
         # The rules judged the others when they were baked.
         others = [item for item in loaded if item[1].recipe not in known.reports]
         checked(others, bake=True, builder=arguments.builder, options=chosen)
-    cells_of, up = system if by_cibuildwheel else "", arguments.engine_up
     run(
         selected,
         chosen,
         progress,
         arguments.ca_bundle,
         known=known,
-        system=cells_of,
-        engine_up=up,
+        system=system if by_cibuildwheel else "",
+        engine_up=arguments.engine_up,
         as_json=arguments.json_,
     )
 

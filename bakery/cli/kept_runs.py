@@ -13,8 +13,10 @@ import typer
 
 from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, echo_text, out, say
+from bakery.cli.recipes import cell_named, resolved
 from bakery.core.errors import OutputError, UsageError
 from bakery.core.text import count
+from bakery.runs.run_folders import kept_runs, state_folder
 
 if TYPE_CHECKING:
     from bakery.plan.model import Plan
@@ -41,9 +43,7 @@ def logs(
 
     Example: wheel-bakery logs cp312 --step compile
     """
-    from bakery.cli.recipes import resolved
     from bakery.runs import kept_logs
-    from bakery.runs.run_folders import state_folder
 
     plans = resolved(recipe, None, Path.cwd(), dated=False)
     names = [plan.recipe for _, plan in plans]
@@ -76,10 +76,8 @@ def report(
 
     Example: wheel-bakery report --open
     """
-    from bakery.cli.recipes import resolved
     from bakery.runs.kept_logs import read_report
     from bakery.runs.report_page import write
-    from bakery.runs.run_folders import kept_runs, state_folder
 
     plans = resolved(recipe, None, Path.cwd(), dated=False)
     recipes = [plan.recipe for _, plan in plans]
@@ -144,7 +142,6 @@ def profile(
 
 def builder_of(cell: str, recipe: list[str] | None, sets: list[str] | None = None) -> tuple[Path, Plan, str]:
     """Return the project and the plan that have a cell, and the cell that builds its wheel. Raises UsageError if none has."""
-    from bakery.cli.recipes import cell_named, resolved
 
     # With the commit's time, as a bake has it: `why` compares the two.
     root, plan, _ = cell_named(cell, resolved(recipe, sets, Path.cwd(), dated=True))
@@ -157,7 +154,6 @@ def builder_of(cell: str, recipe: list[str] | None, sets: list[str] | None = Non
 def times_of(root: Path, plan: Plan, cell: str) -> tuple[CellProfile, Path, bool]:
     """Return what `cell_profile.find` returns. Raises UsageError if no kept run has times of the cell."""
     from bakery.runs.cell_profile import find
-    from bakery.runs.run_folders import state_folder
 
     return find(state_folder(root, os.environ), plan.recipe, cell, plan.reference)
 
@@ -203,9 +199,7 @@ def why(
 
 def _baked(recipe: list[str] | None, sets: list[str] | None) -> list[tuple[Path, Plan, str]]:
     """Return the cells that a kept run baked, and that build a wheel. Raises UsageError if there are none."""
-    from bakery.cli.recipes import resolved
     from bakery.runs.cell_inputs import bakes_of
-    from bakery.runs.run_folders import state_folder
 
     cells = [
         (root, plan, name)
@@ -253,7 +247,6 @@ def _explained(root: Path, plan: Plan, cell: str) -> tuple[str, str, tuple[Reaso
     from bakery.runs.journal import UNKNOWN, newest_records
     from bakery.runs.rebuild_reasons import all_changes, names_packages, ran_stages, reasons
     from bakery.runs.repository import repository_digest
-    from bakery.runs.run_folders import state_folder
 
     state = state_folder(root, os.environ)
     bakes = [inputs for _, inputs in bakes_of(state, plan.recipe, cell)]

@@ -16,6 +16,7 @@ import typer
 from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, err, out
 from bakery.cli.failures import leave
+from bakery.cli.recipes import plans
 from bakery.core.errors import AuditError, DifferentError, UsageError
 from bakery.core.text import count, size_text
 from bakery.engine.ca_bundle import find_ca_bundle
@@ -57,7 +58,6 @@ def adopt(
     Fails (exit code 13) if they differ. Example: wheel-bakery adopt && wheel-bakery wheel && wheel-bakery adopt --check dist/
     """
     from bakery.cli.init import init
-    from bakery.cli.recipes import plans
     from bakery.engine.package_index import Index, configured, download, links_of
     from bakery.recipe.files import find_table
     from bakery.release.adopt import by_content, by_plan, release_on
@@ -146,7 +146,6 @@ def coverage(
     """
     from packaging.version import Version
 
-    from bakery.cli.recipes import plans
     from bakery.cli.tables.coverage import render
     from bakery.engine.package_index import Index, configured, files_of, releases
     from bakery.release.coverage import AXES, project_of

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, echo_text, err, out
 from bakery.core.errors import UsageError
-
-
-class Shell(StrEnum):
-    """The shells with completion."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
 
 
 def gpus(
@@ -99,20 +90,18 @@ def explain(
     by_id = {item.id: item for item in all_rules()}
     findings = check_ids()
     if rule in findings:
-        described = {"id": rule, "text": findings[rule], "fix": hint_of(rule)}
-        if json:
-            echo_json(described)
-        else:
-            out.print(report.finding(described))
-        return
-    if rule not in by_id:
+        document = {"id": rule, "text": findings[rule], "fix": hint_of(rule)}
+        shown = report.finding(document)
+    elif rule in by_id:
+        document, shown = report.rule_json(by_id[rule]), report.explanation(by_id[rule])
+    else:
         near = get_close_matches(rule, [*by_id, *findings], n=1)
         hint = f"did you mean {near[0]}?" if near else "`wheel-bakery rules` lists all rules"
         raise UsageError(f"unknown rule or finding {rule[:60]!r}", hint=hint)
     if json:
-        echo_json(report.rule_json(by_id[rule]))
+        echo_json(document)
     else:
-        out.print(report.explanation(by_id[rule]))
+        out.print(shown)
 
 
 def schema(
@@ -129,11 +118,11 @@ def schema(
     echo_text(schema_text(what).rstrip("\n"))
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="The shell.")]) -> None:
     """Print a script that makes a shell complete commands, options, recipes, cells and variables.
 
     Example: eval "$(wheel-bakery completion bash)"
     """
     from bakery.cli.shell_completion import script
 
-    echo_text(script(shell.value).rstrip("\n"))
+    echo_text(script(shell).rstrip("\n"))

@@ -78,23 +78,14 @@ def one_name(plans: Plans, options: Options) -> list[str]:
     for root, plan in plans:
         source = root / plan.source_context.folder if plan.source_context.folder else plan.audit.name
         for cell in plan.cells if source else ():
-            values = plan.values_of_wheel(cell) if cell.built_by == cell.id else {}
-            audit = plan.of(cell).audit
-            for naming in audit.namings if values else ():
-                name = (
-                    naming.clean,
-                    *(substitute(part, values) for part in (naming.name, naming.local, naming.build_tag)),
-                )
-                output = options.output or root / plan.output
-                tags = (
-                    cell.axes["python"],
-                    cell.platform,
-                    cell.is_musl,
-                    audit.plat,
-                    audit.abi3,
-                    audit.py3,
-                )
-                key = (output, source, plan.facts.subdirectory, *tags, *name)
+            if cell.built_by != cell.id:
+                continue
+            values, audit = plan.values_of_wheel(cell), plan.of(cell).audit
+            output = options.output or root / plan.output
+            tags = (cell.axes["python"], cell.platform, cell.is_musl, audit.plat, audit.abi3, audit.py3)
+            for naming in audit.namings:
+                name = [substitute(part, values) for part in (naming.name, naming.local, naming.build_tag)]
+                key = (output, source, plan.facts.subdirectory, *tags, naming.clean, *name)
                 owners.setdefault(key, {}).setdefault(plan.recipe, cell.id)
     shared = dict.fromkeys(tuple(cells) for cells in owners.values() if len(cells) > 1)
     fix = "tell them apart with wheel.naming, or give them other folders (output.directory)"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import tempfile
 from collections import ChainMap
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +16,10 @@ import typer
 from bakery.cli import parameters
 from bakery.cli.console import echo, echo_json, has_step_summary, out, progress_display, say, write_step_summary
 from bakery.cli.failures import leave
+from bakery.cli.recipes import plans
 from bakery.core.errors import AuditError, DifferentError, OutputError, UsageError
 from bakery.core.text import count
+from bakery.engine.ca_bundle import find_ca_bundle
 
 
 def audit(
@@ -84,7 +88,6 @@ def verify(
 
     Example: wheel-bakery verify --tag v1.2.0 dist/
     """
-    from bakery.cli.recipes import plans
     from bakery.cli.tables.size import total
     from bakery.engine.paths import engine_paths
     from bakery.plan.pull_request import for_pull_request
@@ -133,9 +136,6 @@ def gpu_test(
 
     Example: wheel-bakery gpu-test dist/
     """
-    import tempfile
-
-    from bakery.cli.recipes import plans
     from bakery.release.gpu_test import prepare, run
 
     files = _wheel_files(wheels)
@@ -217,14 +217,11 @@ def variants(
 
     Example: wheel-bakery variants dist/ --output dist/variants
     """
-    from bakery.cli.recipes import plans
     from bakery.recipe.files import find_table
     from bakery.release.variants import declared_variants, make_variants
     from wheel_audit.variant import dialects
 
-    files = _wheel_files(wheels)
-    if not files:
-        raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="build some with `wheel-bakery wheel`")
+    files = _wheel_files(wheels, some=True)
     if dialect not in dialects():
         raise UsageError(f"--format: expected {' or '.join(dialects())}, got {dialect!r}")
     has_recipe = recipe or find_table(Path.cwd(), Path.cwd())
@@ -248,9 +245,6 @@ def meta(
 
     Example: wheel-bakery meta dist/
     """
-    import tempfile
-
-    from bakery.cli.recipes import plans
     from bakery.core.inside import Inside
     from bakery.plan.pull_request import for_pull_request
     from bakery.release.meta import extras, meta_packages
@@ -304,17 +298,11 @@ def index(
 
     Example: wheel-bakery index dist/ --output site/ && python -m http.server -d site
     """
-    import tempfile
-    from datetime import UTC, datetime
-
-    from bakery.engine.ca_bundle import find_ca_bundle
     from bakery.release.index.fetch import take
     from bakery.release.index.store import NewWheel
     from bakery.release.index.store import extend as add
 
-    files = _wheel_files(wheels)
-    if not files and not extend:
-        raise UsageError(f"no wheels in {', '.join(map(str, wheels))}", hint="build some with `wheel-bakery wheel`")
+    files = _wheel_files(wheels, some=not extend)
     if extend and not extend.startswith(("http://", "https://")):
         raise UsageError(f"--extend: expected a URL, got {extend!r}", hint="such as https://owner.github.io/project/")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -337,9 +325,15 @@ def index(
     )
 
 
-def _wheel_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the named files and the wheels in the named folders. Raises UsageError if a path does not exist."""
+def _wheel_files(paths: Iterable[Path], *, some: bool = False) -> list[Path]:
+    """Return the named files and the wheels in the named folders.
+
+    Raises UsageError if a path does not exist, or ``some`` wheels must be there and are not.
+    """
     paths = list(paths)
     if missing := [str(path) for path in paths if not path.exists()]:
         raise UsageError(f"no such file or folder: {', '.join(missing)}", hint="expected wheels, or folders of wheels")
-    return [file for path in paths for file in (sorted(path.glob("*.whl")) if path.is_dir() else [path])]
+    files = [file for path in paths for file in (sorted(path.glob("*.whl")) if path.is_dir() else [path])]
+    if some and not files:
+        raise UsageError(f"no wheels in {', '.join(map(str, paths))}", hint="build some with `wheel-bakery wheel`")
+    return files

@@ -47,9 +47,10 @@ def release_on(links: Iterable[Link], project: str, wanted: str) -> Published:
 
     Raises UnavailableError if there is none.
     """
-    versions: dict[Link, Version | None] = {link: _version(link.name) for link in links}
-    wheels = {link: version for link, version in versions.items() if version and link.name.endswith(".whl")}
-    offered = {Version(item.public) for link, item in wheels.items() if wanted or not link.yanked}
+    known = ((link, _version(link.name)) for link in links if wanted or not link.yanked)
+    versions = {link: version for link, version in known if version}
+    wheels = {link for link in versions if link.name.endswith(".whl")}
+    offered = {Version(versions[link].public) for link in wheels}
     releases = sorted(offered, key=lambda item: (not item.is_prerelease, item))
     if not releases or (wanted and Version(wanted) not in releases):
         raise UnavailableError(
@@ -57,14 +58,10 @@ def release_on(links: Iterable[Link], project: str, wanted: str) -> Published:
             hint="name the index: --index URL",
             details=[f"it has wheels of {', '.join(map(str, releases[-8:]))}"] if releases else (),
         )
-    version = Version(wanted) if wanted else releases[-1]
-    chosen = [
-        link
-        for link, item in versions.items()
-        if item and Version(item.public) == version and (wanted or not link.yanked)
-    ]
+    newest = Version(wanted) if wanted else releases[-1]
+    chosen = [link for link, version in versions.items() if Version(version.public) == newest]
     return Published(
-        str(version),
+        str(newest),
         tuple(link for link in chosen if link in wheels),
         tuple(link.name for link in chosen if link not in wheels),
     )

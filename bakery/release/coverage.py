@@ -94,7 +94,8 @@ def coverage(
     """
     wheels = [Path(name) for name in files if is_wheel_name(name)]
     versions = {_version(path) for path in wheels}
-    wanted = Version(version or plan.audit.version or str(max(versions, key=_newest, default="0"))).public
+    newest = max(versions, key=lambda item: (not item.is_prerelease, item), default="0")
+    wanted = Version(version or plan.audit.version or str(newest)).public
     cells = (*plan.cells, *plan.cibuildwheel_cells)
     wheels_of, served, _, _ = assigned(plan, [path for path in wheels if _version(path).public == wanted])
     covered = {*wheels_of, *(cell.id for others in served.values() for cell in others)}
@@ -112,10 +113,6 @@ def _version(path: Path) -> Version:
     return parse_wheel_name(path.name)[1]
 
 
-def _newest(version: Version) -> tuple[bool, Version]:
-    return not version.is_prerelease, version
-
-
 def _newer(
     plan: Plan, axis: str, releases: Callable[[str], Iterable[Version]], ignored: Sequence[tuple[str, str]]
 ) -> tuple[str, ...]:
@@ -125,7 +122,8 @@ def _newer(
     if not given:
         return ()
     if axis == "python":
-        offered = _pythons()
+        # Those of the manylinux images, without free-threaded ones.
+        offered = [python for row in manylinux_images() for python in row.pythons if not python.endswith("t")]
     else:
         offered = [str(item) for item in releases(DISTRIBUTIONS[axis]) if not item.is_prerelease]
         if not offered:
@@ -134,8 +132,3 @@ def _newer(
     later = {item for text in offered if (item := Version(minor(Version(text).public))) > newest}
     globs = [glob for name, glob in ignored if name == axis]
     return tuple(str(item) for item in sorted(later) if not any(fnmatchcase(str(item), glob) for glob in globs))
-
-
-def _pythons() -> Sequence[str]:
-    """Return the Pythons of the manylinux images, without free-threaded ones."""
-    return [python for row in manylinux_images() for python in row.pythons if not python.endswith("t")]

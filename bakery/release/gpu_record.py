@@ -33,8 +33,9 @@ def gpu_fault(plan: Plan, wheel: Path) -> str:
         return f"{path.name} is no record of a test on a GPU"
     if record.get("result") != "passed":
         return f"failed its test on a GPU: {str(record.get('fault'))[:100]}"
-    about = "another file" if record.get("sha256") != file_sha256(wheel) else ""
-    about = about or ("" if _recorded(record) in _all_tests(plan) else "other tests than the recipe's")
+    is_planned = any(_recorded(record) == planned_tests(plan, cell) for cell in plan.cells)
+    about = "" if is_planned else "other tests than the recipe's"
+    about = "another file" if record.get("sha256") != file_sha256(wheel) else about
     return f"{path.name} is about {about}" if about else ""
 
 
@@ -66,7 +67,3 @@ def _recorded(record: dict[str, object]) -> list[object]:
         {key: value for key, value in item.items() if key not in came} if isinstance(item, dict) else item
         for item in (tests if isinstance(tests, list) else [])
     ]
-
-
-def _all_tests(plan: Plan) -> list[list[dict[str, Json]]]:
-    return [planned_tests(plan, cell) for cell in plan.cells]

@@ -6,7 +6,7 @@ import json
 import posixpath
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -44,7 +44,9 @@ def prepare(plans: Sequence[tuple[Path, Plan]], wheels: Sequence[Path], folder: 
             _copy_files(root, plan, folder / "files" / plan.recipe)
             lock = lock_file.read(root / plan.lock, plan.lock)
             locked = lock_file.cells(lock) if lock else {}
-            for cell, wheel in _wheels(plan, wheels):
+            wheels_of = assigned(plan, wheels)[0]
+            own = [(cell, wheel) for cell in plan.cells for wheel in wheels_of.get(cell.id, ())]
+            for cell, wheel in own:
                 with open_plain(wheel) as file:
                     inside.write(f"wheels/{wheel.name}", file)
                 found.append(wheel)
@@ -89,13 +91,6 @@ def run(folder: Path, wheels: Sequence[Path], line: Callable[[str], object] = st
         )
     if done.returncode:
         raise BakeError("a test on the GPU failed", hint="its output is above; the record says which step")
-
-
-def _wheels(plan: Plan, wheels: Sequence[Path]) -> Iterator[tuple[Cell, Path]]:
-    wheels_of = assigned(plan, wheels)[0]
-    for cell in plan.cells:
-        for wheel in wheels_of.get(cell.id, ()):
-            yield cell, wheel
 
 
 def _copy_files(root: Path, plan: Plan, folder: Path) -> None:

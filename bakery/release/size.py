@@ -13,7 +13,7 @@ from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.resolve.device_promises import device_code, device_promises
 from bakery.resolve.rules.subject import ARCH_LISTS
-from bakery.runs.cell_inputs import CellInputs, bakes_of
+from bakery.runs.cell_inputs import bakes_of
 from bakery.runs.journal import Record, kept_records
 from bakery.runs.same_name import by_python
 from wheel_audit.checks.size import PYPI_PROJECT_LIMIT
@@ -167,26 +167,29 @@ def plan_size(plan: Plan, selected: Sequence[Cell], state: Path, project: str) -
         if cell.id in newest:
             first.setdefault(newest[cell.id].wheels, cell.id)
     builders = {
-        name: first.get(newest[name].wheels, name) if name in newest and cell.built_by == name else cell.built_by
+        name: first[newest[name].wheels] if name in newest and cell.built_by == name else cell.built_by
         for name, cell in cells.items()
     }
     archs = {
         name: len(promise.archs) + sum(len(item.archs) for item in promise.folders.values())
         for name, promise in device_promises(plan).items()
     }
-    builds = {
-        name: _Build(
-            name,
-            sum(wheel.size for wheel in record.wheels) / len(record.wheels),
-            archs.get(name, 0) and (_archs_then(state, plan.recipe, name, kept) or archs[name]),
-        )
-        for name, record in newest.items()
-        if record.wheels and builders[name] == name
-    }
-    names = {name: len(plan.of(cell).audit.namings) for name, cell in cells.items()}
-    estimates = _Estimates(cells, builds, archs, names)
+    builds: dict[str, _Build] = {}
+    similar: dict[frozenset[tuple[str, str]], list[_Build]] = {}
+    for name, record in newest.items():
+        if builders[name] == name:
+            size = sum(wheel.size for wheel in record.wheels) / len(record.wheels)
+            then = archs.get(name, 0) and (_archs_then(state, plan.recipe, name, kept) or archs[name])
+            builds[name] = _Build(name, size, then)
+            similar.setdefault(_axes(cells[name]), []).append(builds[name])
     wanted = {name for cell in selected for name in (cell.id, builders[cell.id])}
-    sizes = [estimates.of(name, builders[name]) for name in cells if name in wanted]
+    sizes = [
+        _size_of(cell, len(plan.of(cell).audit.namings), archs.get(name, 0), builds.get(name), similar)
+        if builders[name] == name
+        else CellSize(name, 0, Source.SHARED, (builders[name],))
+        for name, cell in cells.items()
+        if name in wanted
+    ]
     total = sum(item.size or 0 for item in sizes)
     return sizes, ProjectSize(
         project,
@@ -198,39 +201,24 @@ def plan_size(plan: Plan, selected: Sequence[Cell], state: Path, project: str) -
     )
 
 
-class _Estimates:
-    """The sizes of cells, from the last builds of some of them."""
-
-    def __init__(
-        self,
-        cells: Mapping[str, Cell],
-        builds: Mapping[str, _Build],
-        archs: Mapping[str, int],
-        names: Mapping[str, int],
-    ) -> None:
-        self.cells, self.builds, self.archs, self.names = cells, builds, archs, names
-        self.similar: dict[frozenset[tuple[str, str]], list[_Build]] = {}
-        for build in builds.values():
-            self.similar.setdefault(_axes(cells[build.cell]), []).append(build)
-
-    def of(self, name: str, builder: str) -> CellSize:
-        """Return the size of a cell whose wheel ``builder`` builds."""
-        if builder != name:
-            return CellSize(name, 0, Source.SHARED, (builder,))
-        archs = self.archs.get(name, 0)
-        build = self.builds.get(name)
-        if build and build.archs == archs:
-            return CellSize(name, round(build.size * self.names[name]), Source.BUILT)
-        peers = [build] if build else self._nearest(_axes(self.cells[name]))
-        if not peers:
-            return CellSize(name, None, Source.UNKNOWN)
-        size = median(peer.scaled(archs) for peer in peers)
-        return CellSize(name, round(size * self.names[name]), Source.ESTIMATE, tuple(peer.cell for peer in peers))
-
-    def _nearest(self, axes: frozenset[tuple[str, str]]) -> list[_Build]:
-        """Return the builds of the cells with the most equal axes."""
-        most = max((len(axes & other) for other in self.similar), default=0)
-        return [build for other, builds in self.similar.items() if len(axes & other) == most for build in builds]
+def _size_of(
+    cell: Cell,
+    names: int,
+    archs: int,
+    build: _Build | None,
+    similar: Mapping[frozenset[tuple[str, str]], Sequence[_Build]],
+) -> CellSize:
+    """Return the size of a cell's wheels under a number of ``names``, from its last build or those of ``similar`` axes."""
+    if build and build.archs == archs:
+        return CellSize(cell.id, round(build.size * names), Source.BUILT)
+    axes = _axes(cell)
+    most = max((len(axes & other) for other in similar), default=0)
+    nearest = [item for other, items in similar.items() if len(axes & other) == most for item in items]
+    peers = [build] if build else nearest
+    if not peers:
+        return CellSize(cell.id, None, Source.UNKNOWN)
+    size = median(peer.scaled(archs) for peer in peers)
+    return CellSize(cell.id, round(size * names), Source.ESTIMATE, tuple(peer.cell for peer in peers))
 
 
 def _axes(cell: Cell) -> frozenset[tuple[str, str]]:
@@ -242,10 +230,6 @@ def _archs_then(state: Path, recipe: str, cell: str, kept: Mapping[Path, Mapping
     """Return the number of architectures in the last wheel of a cell; 0 if no kept run tells."""
     for journal, inputs in bakes_of(state, recipe, cell):
         if (record := kept.get(journal, {}).get(cell)) and record.wheels:
-            return _listed(inputs)
+            values = (item for stage in inputs.stages.values() for item in stage.values.items())
+            return next((len(device_code(text)) for name, text in values if name.endswith(ARCH_LISTS) and text), 0)
     return 0
-
-
-def _listed(inputs: CellInputs) -> int:
-    values = (item for stage in inputs.stages.values() for item in stage.values.items())
-    return next((len(device_code(text)) for name, text in values if name.endswith(ARCH_LISTS) and text), 0)

@@ -6,11 +6,11 @@ import hashlib
 import shutil
 import ssl
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+from urllib.request import Request
 
 from packaging.utils import is_normalized_name
 
@@ -73,7 +73,7 @@ class _Fetch:
     def page(self, path: str) -> bytes | None:
         """Return a page; None if it does not exist."""
         try:
-            return fetch(self._request(path), most=pages.LARGEST, seconds=TIMEOUT_S, tls=self._context)[1]
+            return fetch(Request(self._base + path), most=pages.LARGEST, seconds=TIMEOUT_S, tls=self._context)[1]
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
@@ -88,7 +88,7 @@ class _Fetch:
             if file.size > shutil.disk_usage(target.parent).free:
                 raise self._failed(path, f"its page says {file.size:,} bytes, and the disk has less space")
             deadline = Deadline(TIMEOUT_S + file.size / _SLOWEST)
-            with open_url(self._request(path), deadline, self._context) as reply, target.open("wb") as stream:
+            with open_url(Request(self._base + path), deadline, self._context) as reply, target.open("wb") as stream:
                 while chunk := reply.read(1 << 20):
                     size += len(chunk)
                     if size > file.size:
@@ -99,9 +99,6 @@ class _Fetch:
             raise self._failed(path, str(error)) from error
         if digest.hexdigest() != file.sha256:
             raise self._failed(path, f"it has sha256 {digest.hexdigest()}, and its page says {file.sha256}")
-
-    def _request(self, path: str) -> urllib.request.Request:
-        return urllib.request.Request(self._base + path)
 
     def _failed(self, path: str, why: str) -> UnavailableError:
         return UnavailableError(f"cannot fetch {self._base}{path}: {why}", hint="the index on disk was not changed")
