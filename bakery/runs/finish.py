@@ -27,7 +27,7 @@ from bakery.runs.secrets.mask import Mask
 from bakery.runs.secrets.read import leaks
 from bakery.runs.selection import Selection
 from bakery.runs.source_files import git_files
-from wheel_audit.source_files import SourceFiles
+from wheel_audit.expected_wheel import SourceFiles
 from wheel_audit.text import listed
 
 _SHOWN = 5

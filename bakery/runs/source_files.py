@@ -21,8 +21,8 @@ from bakery.plan.delivery import SourceContext
 from bakery.plan.model import Plan, ignored_output, leaves
 from bakery.resolve.source_context import METADATA
 from bakery.toolchains import facts
+from wheel_audit.expected_wheel import SourceFiles
 from wheel_audit.plain_files import file_sha256, open_plain, read_plain
-from wheel_audit.source_files import SourceFiles
 from wheel_audit.text import listed
 
 

@@ -16,14 +16,14 @@ class ExternalLibraries:
     """The external sonames that a wheel's objects need. A set of them is a number with a bit for each."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._bits = {name: 1 << index for index, name in enumerate(names)}
+        self.bits = {name: 1 << index for index, name in enumerate(names)}
         self._matching: dict[tuple[str, ...], int] = {}
 
     def matching(self, globs: tuple[str, ...]) -> int:
         """Return the set of names that match one of ``globs``."""
         if globs not in self._matching:
             pattern = re.compile("|".join(map(translate, globs)))
-            self._matching[globs] = sum(bit for name, bit in self._bits.items() if pattern.match(name))
+            self._matching[globs] = sum(bit for name, bit in self.bits.items() if pattern.match(name))
         return self._matching[globs]
 
 
@@ -66,15 +66,14 @@ def scopes(objects: Sequence[SharedObject]) -> list[LoadScope]:
     that need it.
     """
     indexes = by_soname(objects)
-    external = {name: None for binary in objects for name in binary.needed if name not in indexes}
-    bits = {name: 1 << index for index, name in enumerate(external)}
+    names = ExternalLibraries({name: None for binary in objects for name in binary.needed if name not in indexes})
     needs = [[indexes[name] for name in binary.needed if name in indexes] for binary in objects]
     groups = _groups(needs)
     group_of = {index: number for number, group in enumerate(groups) for index in group}
     below = [{group_of[other] for index in group for other in needs[index]} - {n} for n, group in enumerate(groups)]
     inside = [sum(1 << index for index in group) for group in groups]
     outside = [
-        reduce(or_, (bits[name] for index in group for name in objects[index].needed if name in bits), 0)
+        reduce(or_, (names.bits[name] for index in group for name in objects[index].needed if name in names.bits), 0)
         for group in groups
     ]
     for sets in (inside, outside):
@@ -85,7 +84,6 @@ def scopes(objects: Sequence[SharedObject]) -> list[LoadScope]:
         for number in reversed(range(len(groups))):
             for other in below[number]:
                 sets[other] |= sets[number]
-    names = ExternalLibraries(external)
     return [LoadScope(inside[group_of[index]], outside[group_of[index]], names) for index in range(len(objects))]
 
 

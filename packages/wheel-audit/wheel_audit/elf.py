@@ -19,7 +19,6 @@ from wheel_audit.fatbin import DeviceCode, read_sections, search_segments
 from wheel_audit.limits import LONGEST_NAME, Budget
 from wheel_audit.symbols import LIMIT, Symbols, VersionNeed, newest_version, read_symbols
 from wheel_audit.tags import Release, release_text
-from wheel_audit.x86_level import LARGEST, SECTION, needed_level
 
 _MOST_ITEMS = 20_000
 """Limit of sections, segments and dynamic tags: libtorch has a few hundred."""
@@ -57,6 +56,17 @@ _MORE = 0xFFFF
 _DEBUG = re.compile(r"\.z?debug_|\.gdb_index$")
 _SHARED = re.compile(r"\.so(\.|$)")
 _VER_FLG_WEAK = 2
+
+_NEEDED_LEVEL = 0xC0008002
+"""The x86-64 level that ``gcc -mneeded`` asks the linker to write down: ``GNU_PROPERTY_X86_ISA_1_NEEDED``.
+
+Source: x86-64 psABI, "Program Property"."""
+
+_NOTES, _PROPERTIES = ".note.gnu.property", 5
+_LARGEST_NOTES = 1 << 16
+"""Bytes of notes that are read; compilers write fewer than 100."""
+
+_LEVELS = 4
 
 
 class _Section(NamedTuple):
@@ -368,10 +378,10 @@ class _Elf(BoundedFile):
         )
 
     def x86_level(self) -> int:
-        section = self._named.get(SECTION)
+        section = self._named.get(_NOTES)
         if section is None or not self.has(section) or _ARCHES.get((self.machine, self.little)) != "x86_64":
             return 0
-        return needed_level(self.read(section.offset, min(section.size, LARGEST)), wide=self.wide)
+        return needed_level(self.read(section.offset, min(section.size, _LARGEST_NOTES)), wide=self.wide)
 
     def device_code(self) -> DeviceCode:
         if self.sections:
@@ -379,3 +389,31 @@ class _Elf(BoundedFile):
             return read_sections(self.stream, stored, self.budget)
         loaded = [(segment.offset, segment.stored) for segment in self._segments if segment.kind == _PT_LOAD]
         return search_segments(self.stream, loaded, self.budget)
+
+
+def needed_level(notes: bytes, *, wide: bool) -> int:
+    """Return the level (1 to 4) that notes ask for; 0 if they say nothing, or nothing that can be read."""
+    bits = 0
+    for kind, data in _properties(notes, 8 if wide else 4):
+        if kind == _NEEDED_LEVEL and len(data) == 4:
+            bits |= int.from_bytes(data, "little")
+    # Each level has a bit, and the lower levels' are set, too.
+    return min(bits.bit_length(), _LEVELS)
+
+
+def _properties(notes: bytes, align: int) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 16 <= len(notes):
+        owner, size, kind = struct.unpack_from("<III", notes, at)
+        start = at + 12 + owner
+        if kind == _PROPERTIES and notes[at + 12 : start] == b"GNU\0":
+            inside, end = start, min(start + size, len(notes))
+            while inside + 8 <= end:
+                name, length = struct.unpack_from("<II", notes, inside)
+                yield name, notes[inside + 8 : min(inside + 8 + length, end)]
+                inside += 8 + _aligned(length, align)
+        at = start + _aligned(size, align)
+
+
+def _aligned(size: int, align: int) -> int:
+    return -(-size // align) * align

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wheel_audit.source_files import SourceFiles
 from wheel_audit.symbols import CxxAbi
 
 
@@ -31,6 +30,22 @@ def folder_of(path: str, folder: str) -> str:
     names = folder.split("/")
     folders = ("/".join(names[start:]) for start in range(len(names)))
     return next((name for name in folders if path.startswith(f"{name}/")), "")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """The files that the build was sent, by their paths in the build context, as git sees them.
+
+    Attributes:
+        tracked: path → sha256 of each file that git tracks.
+        ignored: the same of files that git ignores, without those that a build made and those that the recipe accepts.
+        links: path and target of each link whose target was not sent, though the checkout has it, and the sha256 of
+            that; empty for a folder.
+    """
+
+    tracked: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

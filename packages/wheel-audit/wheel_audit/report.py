@@ -17,7 +17,7 @@ from wheel_audit.compare import Change
 from wheel_audit.fatbin import DeviceCode, sorted_archs
 from wheel_audit.finding import Finding, Severity
 from wheel_audit.tables import key_values, plain_table
-from wheel_audit.tags import release_text
+from wheel_audit.tags import parse_release, release_text
 from wheel_audit.text import listed, printable
 
 _STYLES = {
@@ -48,7 +48,7 @@ def render(report: WheelReport, *, verbose: bool = False) -> RenderableType:
             for item in report.objects
         ]
         parts.append(_binaries(rows, "glibc", "GLIBCXX", "kB"))
-    if verbose and (others := [*_mach_objects(report), *_pe_images(report)]):
+    if verbose and (others := list(_other_binaries(report))):
         parts.append(_binaries(others, "needs", "kB"))
     parts += (
         [_finding([finding]) for finding in report.findings] if verbose else map(_finding, _grouped(report.findings))
@@ -138,19 +138,18 @@ def _some(names: Iterable[str], *, verbose: bool) -> str:
 def _summary(report: WheelReport) -> str:
     """Return how many binaries there are, and the newest that they need: ``20 for x86_64, glibc 2.17, GLIBCXX 3.4.21``."""
     if not report.objects:
-        others = [(machine, needs) for _, machine, needs, _ in (*_mach_objects(report), *_pe_images(report))]
+        others = [(machine, needs) for _, machine, needs, _ in _other_binaries(report)]
+        if not others:
+            return ""
         needs = ", ".join(sorted({text for _, text in others if text}))
-        return (
-            f"{len(others)} for {listed(sorted({name for name, _ in others}), _MOST_LISTED)}, {needs}".rstrip(", ")
-            if others
-            else ""
-        )
+        return f"{len(others)} for {listed(sorted({name for name, _ in others}), _MOST_LISTED)}, {needs}".rstrip(", ")
     parts = [f"{len(report.objects)} for {listed(sorted({item.machine for item in report.objects}), _MOST_LISTED)}"]
     for name, releases in (
         ("glibc", [item.glibc for item in report.objects if item.glibc]),
         ("GLIBCXX", [item.glibcxx for item in report.objects if item.glibcxx]),
     ):
-        parts += [f"{name} {release_text(max(releases))}"] if releases else []
+        if releases:
+            parts.append(f"{name} {release_text(max(releases))}")
     return ", ".join(parts)
 
 
@@ -169,24 +168,19 @@ def _device_code(report: WheelReport) -> str:
     for image in images:
         isas.setdefault(image.ptx_isa, set()).add(image.arch)
     parts = [" ".join(sorted_archs(image.arch for image in images if image.kind != "ptx"))]
-    parts += [f"PTX {isa} for {' '.join(sorted_archs(isas[isa]))}" for isa in sorted(isas, key=_isa_key) if isa]
+    parts += [
+        f"PTX {isa} for {' '.join(sorted_archs(isas[isa]))}" for isa in sorted(filter(None, isas), key=parse_release)
+    ]
     size = sum(image.size for image in images)
     return f"{' + '.join(part for part in parts if part)} ({size / 1e6:,.2f} MB)"
 
 
-def _isa_key(isa: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in isa.split(".") if part)
-
-
-def _mach_objects(report: WheelReport) -> Iterator[tuple[str, str, str, str]]:
+def _other_binaries(report: WheelReport) -> Iterator[tuple[str, str, str, str]]:
     for item in report.mach_objects:
         systems = dict.fromkeys(f"macOS {release_text(part.floor)}" for part in item.slices if part.floor)
         yield item.path, " ".join(item.machines), ", ".join(systems), _kilobytes(item.size)
-
-
-def _pe_images(report: WheelReport) -> Iterator[tuple[str, str, str, str]]:
-    for item in report.images:
-        yield item.path, item.machine, f"Windows {release_text(item.floor)}", _kilobytes(item.size)
+    for image in report.images:
+        yield image.path, image.machine, f"Windows {release_text(image.floor)}", _kilobytes(image.size)
 
 
 def _binaries(rows: Sequence[tuple[str, str, *tuple[str | None, ...]]], *numbers: str) -> Table:

@@ -105,10 +105,15 @@ def read_symbols(
             defined.append(hash(name))
         else:
             undefined[name] = libraries.get(numbers[index] & _INDEX, "") if index < len(numbers) else ""
-    new = b"__cxx11" in strings
-    old = _OLD_STRING.search(strings) is not None
-    abi: CxxAbi = "mixed" if new and old else "cxx11" if new else "old" if old else ""
+    abi = cxx_abi(new=b"__cxx11" in strings, old=_OLD_STRING.search(strings) is not None)
     return Symbols(undefined, cxx_abi=abi, defined=defined)
+
+
+def cxx_abi(*, new: bool, old: bool) -> CxxAbi:
+    """Return the ABI of an object with new strings, old ones, or both."""
+    if new:
+        return "mixed" if old else "cxx11"
+    return "old" if old else ""
 
 
 def _numbers(versions: bytes, *, little_endian: bool) -> array[int]:

@@ -31,6 +31,8 @@ ABI3_SUFFIX = ".abi3."
 _GRAFT_HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{24})?(?=\.)")
 """What auditwheel and delvewheel add to a library's name."""
 
+_INSTALLED = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
+
 
 @dataclass(frozen=True, slots=True)
 class WheelName:
@@ -127,6 +129,11 @@ def starts_module(binary: SharedObject) -> bool:
 def is_grafted(path: str) -> bool:
     """Whether ``path`` is in a folder of bundled libraries."""
     return any(part.endswith((".libs", ".dylibs")) for part in PurePosixPath(path).parts[:-1])
+
+
+def installed_path(path: str) -> str:
+    """Return where installers put a member, relative to the folder of packages."""
+    return _INSTALLED.sub("", path)
 
 
 def original_soname(file_name: str) -> str:

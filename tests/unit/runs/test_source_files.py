@@ -24,7 +24,7 @@ from bakery.plan.model import Plan
 from bakery.resolve.source_context import IGNORED
 from bakery.runs.source_files import git_files, scan, source_of, warnings
 from bakery.toolchains import facts
-from wheel_audit.source_files import SourceFiles
+from wheel_audit.expected_wheel import SourceFiles
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

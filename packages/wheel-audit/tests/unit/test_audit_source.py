@@ -11,9 +11,8 @@ import pytest
 from wheels import write_wheel
 
 from wheel_audit.auditor import audit_wheel
-from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.expected_wheel import ExpectedWheel, SourceFiles
 from wheel_audit.finding import Severity
-from wheel_audit.source_files import SourceFiles
 
 pytestmark = pytest.mark.usefixtures("no_tools")
 

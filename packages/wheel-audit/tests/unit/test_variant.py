@@ -14,8 +14,8 @@ from pes import image
 from wheels import EXTENSION, TAG, write_wheel
 
 from wheel_audit.auditor import audit_wheel
+from wheel_audit.elf import needed_level
 from wheel_audit.variant import BadVariant, declare, derive, dialects, label_of, read, write
-from wheel_audit.x86_level import needed_level
 
 pytestmark = pytest.mark.usefixtures("no_tools")
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from packaging.utils import canonicalize_name
+
 from wheel_audit.archive import Entry
 from wheel_audit.expected_wheel import ExpectedWheel, folder_of
 from wheel_audit.finding import Finding, error, error_if, warning
 from wheel_audit.readers import ini_of
 from wheel_audit.requirements import parse_requirement
 from wheel_audit.tags import parse_release
-from wheel_audit.wheel import Wheel
+from wheel_audit.wheel import Wheel, installed_path
 
 POINTER = b"version https://git-lfs.github.com/spec/v1"
 """The first line of a pointer of Git LFS (its specification, version 1)."""
@@ -103,7 +105,7 @@ def _check_entry_points(wheel: Wheel) -> Iterator[Finding]:
 def _has_module(wheel: Wheel, module: str) -> bool:
     """Whether a module is in the wheel, or of another distribution: the wheel has nothing of its package."""
     path = module.replace(".", "/")
-    paths = [re.sub(r"^[^/]+\.data/(?:pur|plat)elib/", "", entry.path) for entry in wheel.archive.entries]
+    paths = [installed_path(entry.path) for entry in wheel.archive.entries]
     top = path.partition("/")[0]
     if not any(item.startswith((f"{top}/", f"{top}.")) for item in paths):
         return True
@@ -111,9 +113,9 @@ def _has_module(wheel: Wheel, module: str) -> bool:
 
 
 def _check_extras(wheel: Wheel) -> Iterator[Finding]:
-    known = {_normalised(name) for name in wheel.metadata.fields.get("provides-extra", ())}
+    known = {canonicalize_name(name) for name in wheel.metadata.fields.get("provides-extra", ())}
     asked = {
-        _normalised(name)
+        canonicalize_name(name)
         for text in wheel.metadata.requires_dist
         if "extra" in text and (requirement := parse_requirement(text)) and requirement.marker
         for name in re.findall(r"""extra\s*==\s*["']([^"']+)["']""", str(requirement.marker))
@@ -121,10 +123,6 @@ def _check_extras(wheel: Wheel) -> Iterator[Finding]:
     for name in sorted(asked - known):
         text = f"requires something for the extra {name!r}, but has no Provides-Extra: {name}"
         yield warning("extra-undeclared", text, f"{wheel.metadata.folder}/METADATA")
-
-
-def _normalised(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _check_wheel_version(wheel: Wheel) -> Iterator[Finding]:

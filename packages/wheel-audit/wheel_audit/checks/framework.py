@@ -18,7 +18,7 @@ from wheel_audit.dependencies import matches
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.finding import Finding, error, error_if, warning
 from wheel_audit.requirements import requirements_for
-from wheel_audit.symbols import CxxAbi
+from wheel_audit.symbols import CxxAbi, cxx_abi
 from wheel_audit.systems import TORCH
 from wheel_audit.text import listed
 from wheel_audit.wheel import Wheel
@@ -126,8 +126,7 @@ def _minors(specifier: SpecifierSet) -> set[tuple[int, int]]:
 
 def _abi_of(names: list[str]) -> CxxAbi:
     """Return the ABI of the strings in calls of torch."""
-    new, old = any(_NEW_STRING in name for name in names), any(_OLD_STRING.search(name) for name in names)
-    return "mixed" if new and old else "cxx11" if new else "old" if old else ""
+    return cxx_abi(new=any(_NEW_STRING in name for name in names), old=any(map(_OLD_STRING.search, names)))
 
 
 def _abi_by(pins: Iterable[Requirement]) -> CxxAbi:

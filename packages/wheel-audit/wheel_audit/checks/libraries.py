@@ -27,11 +27,10 @@ from wheel_audit.systems import (
     is_system_library,
 )
 from wheel_audit.text import listed
-from wheel_audit.wheel import Wheel, is_extension_or_dll, is_grafted, original_soname
+from wheel_audit.wheel import Wheel, installed_path, is_extension_or_dll, is_grafted, original_soname
 
 _ORIGIN = ("$ORIGIN", "${ORIGIN}")
 _RELEASE = re.compile(r"cp(3[0-9]+)(t?)")
-_INSTALLED = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 _LOADER = "@loader_path/"
 _LEADS_AWAY = re.compile(r"\.\./(?:nvidia|torch|tensorflow|pyarrow|jaxlib|paddle)\b")
 """A search path with the folder of another distribution."""
@@ -194,7 +193,7 @@ def _is_for_all(wheel: Wheel) -> bool:
 
 
 def _check_dylibs(wheel: Wheel, outside: tuple[str, ...], severity: Severity) -> Iterator[Finding]:
-    paths = {_INSTALLED.sub("", entry.path) for entry in wheel.archive.entries}
+    paths = {installed_path(entry.path) for entry in wheel.archive.entries}
     names = {posixpath.basename(path) for path in paths}
     for binary in wheel.mach_objects:
         # A universal file has the same names in each of its slices.
@@ -217,7 +216,7 @@ def _check_dylibs(wheel: Wheel, outside: tuple[str, ...], severity: Severity) ->
 
 def _is_inside(binary: MachObject, name: str, paths: set[str], names: set[str]) -> bool:
     if name.startswith(_LOADER):
-        folder = posixpath.dirname(_INSTALLED.sub("", binary.path)) or "."
+        folder = posixpath.dirname(installed_path(binary.path)) or "."
         return posixpath.normpath(f"{folder}/{name.removeprefix(_LOADER)}") in paths
     # A library that is already loaded is found by its name in any folder.
     return posixpath.basename(name) in names

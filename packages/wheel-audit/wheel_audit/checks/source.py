@@ -11,13 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from wheel_audit.expected_wheel import ExpectedWheel
+from wheel_audit.expected_wheel import ExpectedWheel, SourceFiles
 from wheel_audit.finding import Finding, error, warning
-from wheel_audit.source_files import SourceFiles
 from wheel_audit.text import listed
-from wheel_audit.wheel import Wheel, is_grafted
+from wheel_audit.wheel import Wheel, installed_path, is_grafted
 
-_INSTALLED = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 _DATA = re.compile(
@@ -51,7 +49,7 @@ def check(wheel: Wheel, expected: ExpectedWheel) -> Iterator[Finding]:
     source = expected.source
     if source is None or not wheel.archive.is_read:
         return
-    members = {_INSTALLED.sub("", entry.path): entry for entry in wheel.archive.entries if not entry.is_dir}
+    members = {installed_path(entry.path): entry for entry in wheel.archive.entries if not entry.is_dir}
     digests = {path: entry.sha256 for path, entry in members.items()}
     yield from _check_ignored(digests, source)
     folders = _folders(digests, source)
