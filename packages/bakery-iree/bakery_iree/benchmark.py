@@ -71,8 +71,7 @@ class Measurement:
 def read_subjects(modules: Iterable[tuple[Compiled, Benchmark, Path]]) -> list[Subject]:
     """Read the benchmarks of modules; each comes with the folder that its paths are relative to. No engine is needed.
 
-    Raises:
-        ModuleError: a call does not fit its function; all problems are listed.
+    Raises ModuleError with all problems if a call does not fit its function.
     """
     subjects, problems = [], []
     for module, settings, folder in modules:
@@ -105,12 +104,8 @@ def measure(
 ) -> list[Measurement]:
     """Benchmark modules, one after the other, and call ``on_measurement`` with each result.
 
-    Args:
-        baseline: title of a module → its earlier measurement.
-
-    Raises:
-        EngineError: a container cannot be run.
-        UnavailableError: an image is not available.
+    ``baseline``: title of a module → its earlier measurement. Raises EngineError if a container cannot be run,
+    UnavailableError if an image is not available.
     """
     measurements = []
     for subject in subjects:
@@ -231,11 +226,7 @@ def baseline_of(measurements: Iterable[Measurement]) -> Baseline:
 
 
 def read_baseline(path: Path) -> dict[str, Measured]:
-    """Read a baseline: title of a module → its earlier measurement.
-
-    Raises:
-        UsageError: the file cannot be read.
-    """
+    """Read a baseline: title of a module → its earlier measurement. Raises UsageError if the file cannot be read."""
     try:
         baseline = Baseline.model_validate_json(read_plain(path, _LARGEST_BASELINE, follow=True))
     except OSError as error:

@@ -28,13 +28,9 @@ RUNTIME = "iree-base-runtime"
 def bundle(modules: Sequence[Compiled], target: Path) -> None:
     """Write modules to a tar or a folder. The same modules give the same bytes.
 
-    Args:
-        target: ``FILE.tar``, which is replaced, or a new folder.
-
-    Raises:
-        ModuleError: a module has no record, two have the same file name, or they need different runtimes.
-        UsageError: the folder exists.
-        OutputError: it cannot be written.
+    ``target`` is ``FILE.tar``, which is replaced, or a new folder. Raises ModuleError if a module has no record, two
+    have the same file name, or they need different runtimes; UsageError if the folder exists; OutputError if it
+    cannot be written.
     """
     files = contents(modules)
     try:

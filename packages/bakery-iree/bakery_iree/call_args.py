@@ -56,8 +56,7 @@ class Case:
 def find_function(module: Compiled, name: str | None) -> Function:
     """Return the function of a call.
 
-    Raises:
-        DataError: no function has that name, or there is no name and several functions.
+    Raises DataError if no function has that name, or there is no name and several functions.
     """
     functions = {function.name: function for function in module.functions}
     if name is None:
@@ -74,8 +73,7 @@ def find_function(module: Compiled, name: str | None) -> Function:
 def read_values(texts: Sequence[str], types: Sequence[Type], folder: Path, what: str) -> tuple[Value, ...]:
     """Read values and check that they fit types. ``what`` names them in messages: ``input`` or ``expected``.
 
-    Raises:
-        DataError: they do not fit; one line for each problem.
+    Raises DataError if they do not fit; one line for each problem.
     """
     values: list[Value] = []
     problems: list[str] = []
@@ -95,14 +93,10 @@ def read_values(texts: Sequence[str], types: Sequence[Type], folder: Path, what:
 
 
 def read_call(module: Compiled, name: str | None, inputs: Sequence[str], folder: Path, prefix: str) -> Call:
-    """Return a call of a module's function.
+    """Return a call of a module's function. Raises DataError if it does not fit; one line for each problem.
 
-    Args:
-        inputs: the arguments, as the user writes them; paths are relative to ``folder``.
-        prefix: of the names of its files, so that several calls can share a folder.
-
-    Raises:
-        DataError: it does not fit; one line for each problem.
+    ``inputs`` are the arguments, as the user writes them, with paths relative to ``folder``. The names of its files
+    begin with ``prefix``, so that several calls can share a folder.
     """
     function = find_function(module, name)
     values = read_values(inputs, function.arguments, folder, "input")
@@ -136,8 +130,7 @@ def result_name(type_: Type, prefix: str, index: int) -> str:
 def read_case(module: Compiled, check: Check, folder: Path, index: int) -> Case:
     """Read check number ``index`` of a module, and check that it fits the module.
 
-    Raises:
-        DataError: it does not fit; one line for each problem.
+    Raises DataError if it does not; one line for each problem.
     """
     call = read_call(module, check.function, check.inputs, folder, f"in/{index}")
     types = call.function.results

@@ -43,11 +43,7 @@ class RunResult:
 
 
 def run_cases(module: Compiled, cases: Sequence[Case], sandbox: Sandbox, device: Device, cores: str) -> RunResult:
-    """Run the checks of a module, in order.
-
-    Raises:
-        EngineError: the container cannot be run.
-    """
+    """Run the checks of a module, in order. Raises EngineError if the container cannot be run."""
     files: dict[str, Path | bytes] = {"module.vmfb": module.path}
     calls: list[Json] = []
     for case in cases:
@@ -116,10 +112,8 @@ class Reference:
 def call_references(cases: Iterable[Case], sandbox: Sandbox, image: str) -> dict[int, Reference]:
     """Run the references of all checks, each once for all targets, in one container for each Python file.
 
-    The cases of one check of a job share its `Check`; the result maps its `id` to the results.
-
-    Raises:
-        EngineError: a container cannot be run.
+    The cases of one check of a job share its `Check`; the result maps its `id` to the results. Raises EngineError if a
+    container cannot be run.
     """
     cases_by_file: dict[Path, dict[int, Case]] = {}
     for case in cases:
@@ -200,12 +194,8 @@ They are wider than NumPy's because compilers reorder sums: about a thousand rou
 def compare(pending: Sequence[Pending], results: Mapping[str, Path], sandbox: Sandbox, image: str) -> list[CheckRecord]:
     """Compare results in a container that runs nothing else. Return one record for each check, in order.
 
-    Args:
-        results: name → file with a result.
-        image: an image with Python and NumPy, for the engine's own platform.
-
-    Raises:
-        EngineError: the container cannot be run, or fails.
+    ``results`` is name → file with a result; ``image`` has Python and NumPy, for the engine's own platform. Raises
+    EngineError if the container cannot be run, or fails.
     """
     files: dict[str, Path | bytes] = {}
     pairs: list[Json] = []

@@ -49,8 +49,8 @@ from bakery_iree.emit import (
     result_folders,
 )
 from bakery_iree.errors import CompilerError, ModuleError
-from bakery_iree.mlir import LARGEST_INPUT, Type
-from bakery_iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord, TypeRecord
+from bakery_iree.mlir import LARGEST_INPUT
+from bakery_iree.models.module import LARGEST_RECORD, FileRecord, FunctionRecord, ModuleRecord, TargetRecord
 from bakery_iree.modules import record_text
 from bakery_iree.plan import JobPlan, ModuleCell
 from bakery_iree.report import ModuleReport, ModuleRun
@@ -100,13 +100,9 @@ def compile_job(
 ) -> ModuleRun:
     """Compile the cells of a plan. The modules of a batch are published as soon as it is finished.
 
-    A run that a signal ended, or whose cells failed, has a report, too.
-
-    Args:
-        engine: finds the engine; called only if a cell must be compiled.
-
-    Raises:
-        BakeryError: a failure of all cells. Modules that were published before remain.
+    A run that a signal ended, or whose cells failed, has a report, too. ``engine`` finds the engine, and is called
+    only if a cell must be compiled. Raises BakeryError for a failure of all cells; modules that were published before
+    remain.
     """
     began = time.monotonic()
     check_output(plan.output, plan.root)
@@ -136,10 +132,8 @@ def _initial_report(plan: JobPlan, cell: ModuleCell, options: CompileOptions, en
 def reusable_record(plan: JobPlan, cell: ModuleCell, entry: Record | None) -> ModuleRecord | None:
     """Return the record of a cell if the output folder has its module, compiled on this machine from the same inputs.
 
-    A module that depends on the compiling machine is never reused.
-
-    Args:
-        entry: the journal's entry for the cell. The record next to a module alone proves nothing: anybody can write it.
+    ``entry`` is the journal's for the cell: the record next to a module alone proves nothing, since anybody can write
+    it. A module that depends on the compiling machine is never reused.
     """
     if cell.target.is_local or entry is None or entry.key != _key(plan, cell):
         return None
@@ -347,9 +341,8 @@ def with_users_paths(cell: ModuleCell, text: str) -> str:
 def failure(cell: ModuleCell, code: int, log: str, log_file: Path) -> BakeryError:
     """Return why a compilation failed.
 
-    Args:
-        code: the exit code of the compiler as a shell reports it: 128 plus the number of a signal for a crash.
-        log: the output of the compiler; all of it is in ``log_file``.
+    ``code`` is the exit code of the compiler as a shell reports it: 128 plus the number of a signal for a crash.
+    ``log`` is its output; all of it is in ``log_file``.
     """
     lines = [line for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\b(?:error|fatal|LLVM ERROR|Assertion)\b", line)]
@@ -378,10 +371,6 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path, machine: str) -> Modu
     size = module.stat().st_size
     if not size:
         raise ValueError("the compiled module is empty")
-
-    def types(items: Sequence[Type]) -> tuple[TypeRecord, ...]:
-        return tuple(TypeRecord(text=item.text, shape=item.shape, dtype=item.dtype) for item in items)
-
     target = {name: getattr(cell.target, name) for name in TargetRecord.model_fields} | {"machine": machine}
     return ModuleRecord(
         version=1,
@@ -392,9 +381,8 @@ def _record(plan: JobPlan, cell: ModuleCell, module: Path, machine: str) -> Modu
         flags=cell.flags,
         input=FileRecord(name=cell.source.path.name, sha256=cell.source.sha256, size=cell.source.size),
         output=FileRecord(name=cell.file_name, sha256=file_sha256(module), size=size),
+        # Not those of the source: IREE makes float32 of float64, for example.
         functions=tuple(
-            FunctionRecord(name=item.name, arguments=types(item.arguments), results=types(item.results))
-            # Not those of the source: IREE makes float32 of float64, for example.
-            for item in read_vmfb(module).functions
+            FunctionRecord.model_validate(item, from_attributes=True) for item in read_vmfb(module).functions
         ),
     )

@@ -21,11 +21,7 @@ _CHUNK = 1024 * 1024
 
 
 def pack(files: Mapping[str, Path | bytes], target: IO[bytes]) -> None:
-    """Write a tar of files that every user may read.
-
-    Raises:
-        OutputError: a file cannot be read.
-    """
+    """Write a tar of files that every user may read. Raises OutputError if a file cannot be read."""
     try:
         with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name, content in files.items():
@@ -37,8 +33,7 @@ def pack(files: Mapping[str, Path | bytes], target: IO[bytes]) -> None:
 def unpack(data: IO[bytes], folder: Path, outputs: Sequence[str]) -> dict[str, Path]:
     """Write the files of a tar into a folder, under names of our own; return name in the tar → file.
 
-    Raises:
-        OutputError: it is not a tar, or has something else than plain files with names in ``outputs``.
+    Raises OutputError if it is not a tar, or has something else than plain files with names in ``outputs``.
     """
     files: dict[str, Path] = {}
     try:
@@ -56,20 +51,17 @@ def unpack(data: IO[bytes], folder: Path, outputs: Sequence[str]) -> dict[str, P
     return files
 
 
-class _PipeReader:
-    """Reads a pipe to its end in a thread."""
+class _PipeReader(threading.Thread):
+    """Reads a pipe to its end."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__(daemon=True)
         self._pipe = pipe
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        self.start()
 
-    def _read(self) -> None:
-        raise NotImplementedError
-
-    def join(self) -> None:
+    def join(self, timeout: float | None = 5.0) -> None:
         """Wait for the end of the pipe, at most five seconds."""
-        self._thread.join(timeout=5.0)
+        super().join(timeout)
 
 
 class Tail(_PipeReader):
@@ -85,7 +77,8 @@ class Tail(_PipeReader):
         self._bytes = b""
         super().__init__(pipe)
 
-    def _read(self) -> None:
+    def run(self) -> None:
+        """Read."""
         with self._pipe:
             while chunk := os.read(self._pipe.fileno(), LOG):
                 self._bytes += chunk
@@ -114,7 +107,8 @@ class Receiver(_PipeReader):
         self._limit = limit
         super().__init__(pipe)
 
-    def _read(self) -> None:
+    def run(self) -> None:
+        """Read."""
         with self._pipe:
             while chunk := os.read(self._pipe.fileno(), _CHUNK):
                 self.size += len(chunk)

@@ -121,8 +121,7 @@ class Devices:
     def inspect(self, module: Compiled, sandbox: Sandbox) -> tuple[list[str], list[str]]:
         """Check code for GPUs with the tools of their vendors, if the image has them.
 
-        Returns:
-            What is right or was not checked, and what is wrong.
+        Return what is right or was not checked, and what is wrong.
         """
         right: list[str] = []
         wrong: list[str] = []

@@ -53,9 +53,8 @@ def input_name(cell: ModuleCell) -> str:
 def generate_job(plan: JobPlan, image: str, host: str = "") -> dict[str, str]:
     """Return name → text of the files that compile a job.
 
-    Args:
-        image: the name of the image with the compiler in the engine.
-        host: identifies the compiling machine, for cells whose result depends on it.
+    ``image`` is the name of the image with the compiler in the engine. ``host`` identifies the compiling machine, for
+    cells whose result depends on it.
     """
     return {DOCKERFILE: _dockerfile(plan, host), BAKEFILE: _bakefile(plan, image)}
 
@@ -100,7 +99,8 @@ def _dockerfile(plan: JobPlan, host: str) -> str:
     for name, inputs in zip(batch_names(plan), plan.inputs(), strict=True):
         for cells in inputs:
             stage = compile_stage(cells)
-            lines += ["", *comment(" ".join(cell.id for cell in cells)), *_compile(stage, _folders(cells), host)]
+            folders = {f"/out/{folder}": cell for folder, cell in result_folders(cells).items()}
+            lines += ["", *comment(" ".join(cell.id for cell in cells)), *_compile(stage, folders, host)]
             lines += _copied(input_target(cells), stage)
         results = [
             f"--mount=type=bind,from={compile_stage(cells)},source=/out,target=/results/{input_target(cells)}"
@@ -120,10 +120,6 @@ def compile_stage(cells: Sequence[ModuleCell]) -> str:
 def result_folders(cells: Sequence[ModuleCell]) -> dict[str, ModuleCell]:
     """Return folder in the result of an input → its cell. Numbers: names of modules do not change what is compiled."""
     return {str(number): cell for number, cell in enumerate(cells, 1)}
-
-
-def _folders(cells: Sequence[ModuleCell]) -> dict[str, ModuleCell]:
-    return {f"/out/{folder}": cell for folder, cell in result_folders(cells).items()}
 
 
 def _copied(name: str, stage: str) -> list[str]:
@@ -200,8 +196,7 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 def module_workflow(jobs: Sequence[JobFile], ci: Ci, images: Images, repository: Repository = AT_TOP) -> str:
     """Return the text of the workflow.
 
-    Raises:
-        PlanError: there are more targets than GitHub runs jobs, or a job has text that GitHub would evaluate.
+    Raises PlanError if there are more targets than GitHub runs jobs, or a job has text that GitHub would evaluate.
     """
     rows = [row for job in jobs for row in _rows(job, ci, images)]
     if len(rows) > MOST:

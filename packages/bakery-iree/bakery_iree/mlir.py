@@ -119,8 +119,7 @@ _IN_LIST = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>(){}\[\],]')
 def read_module(path: Path) -> tuple[Function, ...]:
     """Return the exported functions of a file; none for bytecode, whose functions only the compiler knows.
 
-    Raises:
-        ModuleError: it cannot be read, is not MLIR, or exports no function.
+    Raises ModuleError if it cannot be read, is not MLIR, or exports no function.
     """
     try:
         with open_plain(path, follow=True) as file:
@@ -165,8 +164,7 @@ class _Reader:
     def functions(self) -> tuple[Function, ...]:
         """Return the exported functions of the module.
 
-        Raises:
-            ModuleError: brackets or strings do not end, or the header of a function cannot be read.
+        Raises ModuleError if brackets or strings do not end, or the header of a function cannot be read.
         """
         functions = [function for start, end in self._operations() for function in self._function(start, end)]
         duplicates = [name for name, times in Counter(item.name for item in functions).items() if times > 1]
@@ -227,11 +225,12 @@ class _Reader:
         if fields.get("sym_visibility", '"public"') != '"public"':
             return
         type_, name = fields.get("function_type", ""), fields.get("sym_name", "")
-        before, arrow, after = _arrow(type_)
+        arrow = next(_outside_brackets(type_, "->"), None)
         if not name or not arrow:
             raise self._error(start, "expected a function with sym_name and function_type")
-        arguments = _split(before.strip()[1:-1])
-        results = _split(after.strip()[1:-1]) if after.strip().startswith("(") else [after]
+        before, after = type_[: arrow.start()].strip(), type_[arrow.end() :].strip()
+        arguments = _split(before[1:-1])
+        results = _split(after[1:-1]) if after.startswith("(") else [after]
         yield self._new_function(name, arguments, results, start)
 
     def _new_function(self, name: str, arguments: list[str], results: list[str], start: int) -> Function:
@@ -334,9 +333,3 @@ def plain_type(text: str) -> str:
 def _pair(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     return name.strip(), value.strip()
-
-
-def _arrow(text: str) -> tuple[str, str, str]:
-    """Split a function type at the arrow outside of brackets."""
-    arrow = next(_outside_brackets(text, "->"), None)
-    return (text[: arrow.start()], "->", text[arrow.end() :]) if arrow else (text, "", "")

@@ -25,9 +25,6 @@ from wheel_audit.plain_files import file_sha256, read_plain
 
 SUFFIX = ".vmfb"
 
-DEVICES = {"cpu": "local-task", "cuda": "cuda", "vulkan": "vulkan", "metal": "metal", "rocm": "hip"}
-"""Kind of device → the value for ``iree-run-module --device=``."""
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -60,9 +57,8 @@ class Compiled:
 def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compiled]:
     """Open modules: files, and all files in folders.
 
-    Raises:
-        UsageError: there is none, or ``only`` matches none.
-        ModuleError: a module or its record cannot be read; all of them are listed.
+    Raises UsageError if there is none, or ``only`` matches none; ModuleError with all modules that cannot be read, or
+    whose record cannot.
     """
     files: list[Path] = []
     for path in paths:
@@ -96,11 +92,9 @@ def find_modules(paths: Sequence[Path], only: Sequence[str] = ()) -> list[Compil
 
 
 def open_module(path: Path) -> Compiled:
-    """Open one module and its record.
+    """Open one module and its record. Raises AuditError if the module cannot be read.
 
-    Raises:
-        ModuleError: the record cannot be read, or the module has code for several kinds of device, or none.
-        AuditError: the module cannot be read.
+    Raises ModuleError if the record cannot be read, or the module has code for several kinds of device, or none.
     """
     content = read_vmfb(path)
     record = read_record(path.with_suffix(".json"))
@@ -108,11 +102,7 @@ def open_module(path: Path) -> Compiled:
 
 
 def read_record(path: Path) -> ModuleRecord | None:
-    """Read the record of a module; None if there is none.
-
-    Raises:
-        ModuleError: it cannot be read, or is malformed.
-    """
+    """Read the record of a module; None if there is none. Raises ModuleError if it cannot be read, or is malformed."""
     try:
         return ModuleRecord.model_validate_json(read_plain(path, LARGEST_RECORD))
     except FileNotFoundError:
@@ -126,11 +116,7 @@ def read_record(path: Path) -> ModuleRecord | None:
 
 
 def write_record(module: Compiled, **changes: object) -> None:
-    """Change fields of a module's record. Without a record, do nothing.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
+    """Change fields of a module's record; do nothing without one. Raises OutputError if it cannot be written."""
     if module.record is None:
         return
     # Read it again: another command may have changed it.
@@ -145,11 +131,7 @@ def record_text(record: ModuleRecord) -> str:
 
 
 def inspect(module: Compiled) -> tuple[list[str], list[str]]:
-    """Inspect a module without running it.
-
-    Returns:
-        What is right, and what is wrong.
-    """
+    """Inspect a module without running it; return what is right, and what is wrong."""
     right, wrong = [], []
     record, target = module.record, module.target
     if record is not None:
@@ -205,7 +187,8 @@ def _target(path: Path, content: Vmfb) -> TargetRecord:
     kind, architecture = kinds[0], architectures[0] if architectures else ""
     name = f"{kind}:{architecture}" if architecture else kind
     key = "machine" if kind == "cpu" else "architecture"
-    fields = {"name": name, "backend": kind, "architecture": "", "device": DEVICES[kind]}
+    device = next(item.device for item in all_targets().values() if item.backend == kind)
+    fields = {"name": name, "backend": kind, "architecture": "", "device": device}
     return TargetRecord.model_validate(fields | {key: architecture})
 
 
@@ -222,9 +205,8 @@ class Request:
 def requests_of_job(loaded: LoadedJob, output: Path | None, only: Sequence[str]) -> list[Request]:
     """Return a request for each compiled module of a job, in ``output`` or in the folder of the job.
 
-    Raises:
-        ModuleError: a module is not compiled for one of its targets, or not from what the job names.
-        UsageError: ``only`` matches no module of the job.
+    Raises ModuleError if a module is not compiled for one of its targets, or not from what the job names; UsageError if
+    ``only`` matches no module of the job.
     """
     hint = f"run `wheel-bakery compile {shlex.quote(str(loaded.file))}` first"
     results = output or loaded.folder / (loaded.job.output or OUTPUT)

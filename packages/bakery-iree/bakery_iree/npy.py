@@ -93,11 +93,8 @@ Value = Array | Scalar
 def read_data(text: str, folder: Path) -> list[Value]:
     """Read values: several from a ``.npz`` file, else one.
 
-    Args:
-        text: a path (``.npy``, ``.npz``; may start with ``@``) relative to ``folder``, ``64x64xf32=1``, or a number.
-
-    Raises:
-        DataError: it is none of these, or an array that IREE does not accept.
+    ``text`` is a path (``.npy``, ``.npz``; may start with ``@``) relative to ``folder``, ``64x64xf32=1``, or a number.
+    Raises DataError if it is none of these, or an array that IREE does not accept.
     """
     path = Path(text.removeprefix("@"))
     if path.suffix not in (".npy", ".npz"):

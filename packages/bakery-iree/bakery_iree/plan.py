@@ -114,8 +114,7 @@ class JobPlan:
     def select(self, only: Iterable[str]) -> JobPlan:
         """Return the plan with the cells whose ids match a glob; without globs, with all cells.
 
-        Raises:
-            UsageError: no cell matches.
+        Raises UsageError if no cell matches.
         """
         globs = tuple(only)
         cells = tuple(cell for cell in self.cells if any(fnmatch.fnmatchcase(cell.id, glob) for glob in globs))

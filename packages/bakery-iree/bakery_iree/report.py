@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from bakery.core.errors import BakeError, BakeryError, InterruptedBake, SomeFailed
 from bakery.plan.values import Json
 from bakery_iree.models.module import ModuleRecord
 from bakery_iree.plan import JobPlan, ModuleCell
+from wheel_audit.tables import plain_table
 from wheel_audit.text import listed, printable
 
 if TYPE_CHECKING:
@@ -94,12 +95,13 @@ class ModuleRun:
 
 def render(run: ModuleRun) -> Table:
     """Return the table at the end of a run."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("module", style="cyan", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("compiled in", justify="right", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    table = plain_table(
+        Column("module", style="cyan", no_wrap=True),
+        Column(no_wrap=True),
+        Column("compiled in", justify="right", no_wrap=True),
+        Column("size", justify="right", no_wrap=True),
+        Column(overflow="fold"),
+    )
     for item in run.modules:
         table.add_row(
             item.cell.id,
@@ -146,9 +148,8 @@ def _failure_lines(run: ModuleRun) -> list[str]:
 
 def cells(plan: JobPlan) -> Table:
     """Return the plan as a table."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("module", "input", "target", "exports"):
-        table.add_column(column, style="cyan" if column == "module" else "", overflow="fold")
+    columns = (Column(name, overflow="fold") for name in ("input", "target", "exports"))
+    table = plain_table(Column("module", style="cyan", overflow="fold"), *columns)
     for cell in plan.cells:
         names = ", ".join(f"@{function.name}" for function in cell.source.functions)
         table.add_row(

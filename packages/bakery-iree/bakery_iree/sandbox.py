@@ -213,11 +213,7 @@ class Sandbox:
     ) -> ProgramResult:
         """Run one of `bakery_iree.programs`, which reads its tasks from a JSON file and writes `RESULT`.
 
-        Args:
-            options: of Python.
-
-        Raises:
-            EngineError, OutputError: see `run`.
+        ``options`` are those of Python. Raises what `run` raises.
         """
         inputs = {**files, "program.py": programs.text(program).encode(), "tasks.json": json.dumps(tasks).encode()}
         return self.run(

@@ -41,15 +41,9 @@ def tool_image(
 ) -> str:
     """Return the name of the image with IREE's tools; bake it if the engine does not have it.
 
-    Its name has a digest of its recipe, so another recipe is another image.
-
-    Args:
-        version: the release of IREE.
-        recipe: a shipped recipe.
-        machine: ``x86_64`` or ``aarch64``; empty for the engine's own.
-
-    Raises:
-        BakeryError: it cannot be built.
+    Its name has a digest of its recipe, so another recipe is another image. ``version`` is the release of IREE,
+    ``recipe`` a shipped recipe, ``machine`` ``x86_64`` or ``aarch64``, empty for the engine's own. Raises BakeryError
+    if it cannot be built.
     """
     folder = engine.paths.cache / "images" / recipe
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,8 +61,7 @@ def tool_image(
 def image_name(recipe: str, version: str, machine: str) -> str:
     """Return the name of the image for a recipe, a release of IREE and a machine. It is the same on every computer.
 
-    Raises:
-        PlanError: the recipe has none for that machine.
+    Raises PlanError if the recipe has none for that machine.
     """
     # A folder that does not exist: in its own folder, the recipe would be a file of the project.
     plan, target = _planned(recipe, version, machine, shipped()[recipe].parent / "nowhere")

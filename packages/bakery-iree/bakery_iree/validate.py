@@ -38,10 +38,7 @@ class Verdict:
 def read_subjects(modules: Iterable[tuple[Compiled, Sequence[Check], Path]]) -> list[Subject]:
     """Read the checks of modules: files, shapes and dtypes. Each comes with the folder that its paths are relative to.
 
-    No engine is needed.
-
-    Raises:
-        ModuleError: a check does not fit its module; all problems are listed.
+    No engine is needed. Raises ModuleError with all problems if a check does not fit its module.
     """
     subjects, problems = [], []
     for module, checks, folder in modules:
@@ -68,12 +65,8 @@ def validate(
 ) -> list[Verdict]:
     """Validate modules, several in ``parallel``. ``on_verdict`` gets each verdict, in order, in the caller's thread.
 
-    Args:
-        cores: the CPU cores that each container may use; empty for all.
-
-    Raises:
-        EngineError: a container cannot be run.
-        UnavailableError: an image is not available.
+    ``cores`` are the CPU cores that each container may use; empty for all. Raises EngineError if a container cannot be
+    run, UnavailableError if an image is not available.
     """
     devices.prepare([subject.module for subject in subjects])
     runnable = [case for subject in subjects if devices.find(subject.module.target).image for case in subject.cases]

@@ -83,11 +83,7 @@ class Vmfb:
 
 
 def read_vmfb(path: Path) -> Vmfb:
-    """Read a module.
-
-    Raises:
-        AuditError: it is not a module, incomplete, or cannot be read.
-    """
+    """Read a module. Raises AuditError if it is not a module, is incomplete, or cannot be read."""
     try:
         with open_plain(path, follow=True) as file:
             start, size = file.read(64), file.seek(0, 2)
@@ -183,8 +179,7 @@ def _elf_machine(data: bytes) -> int:
 def _spirv(data: bytes) -> list[bytes]:
     """Return the SPIR-V modules of a FlatBuffer: vectors of words, after their length.
 
-    Raises:
-        AuditError: its modules overlap so much that reading them would take too long.
+    Raises AuditError if its modules overlap so much that reading them would take too long.
     """
     modules = []
     left = 2 * len(data)

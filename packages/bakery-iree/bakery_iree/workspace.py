@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -40,20 +39,12 @@ class Workspace(Model):
     """A workflow that compiles, validates and benchmarks their modules. It publishes nothing."""
 
 
-@dataclass(frozen=True)
-class JobFiles:
-    """The job files of a workspace, relative to it, and the settings of their workflow."""
-
-    files: tuple[str, ...] = ()
-    ci: Ci | None = None
-
-
-def job_files(cwd: Path) -> JobFiles:
-    """Return the jobs of the workspace in a folder; none without a table. Raises RecipeError if it is not valid."""
+def job_files(cwd: Path) -> Workspace | None:
+    """Return the workspace in a folder; None without a table. Raises RecipeError if it is not valid."""
     root = cwd.absolute()
     source = _find(root)
     if source is None:
-        return JobFiles()
+        return None
     source.check(find_problems(Workspace, source.data))
     workspace = Workspace.model_validate(source.data, by_alias=True, by_name=False)
     source.check(
@@ -61,7 +52,7 @@ def job_files(cwd: Path) -> JobFiles:
         for index, entry in enumerate(workspace.jobs)
         if not is_inside(entry, root) or not (root / entry).is_file()
     )
-    return JobFiles(tuple(PurePosixPath(entry).as_posix() for entry in workspace.jobs), workspace.ci)
+    return workspace.model_copy(update={"jobs": tuple(PurePosixPath(entry).as_posix() for entry in workspace.jobs)})
 
 
 def _find(root: Path) -> RecipeFile | None:
@@ -87,15 +78,15 @@ def _find(root: Path) -> RecipeFile | None:
 
 def workflow_files(folder: Path, repository: Repository) -> dict[str, str]:
     """Return path → text of the workflow; none without jobs or ``ci``. Raises BakeryError if a file is no job."""
-    jobs = job_files(folder)
-    if jobs.ci is None:
+    workspace = job_files(folder)
+    if workspace is None or workspace.ci is None:
         return {}
     made = []
-    for file in jobs.files:
+    for file in workspace.jobs:
         loaded = load(Path(file), file)
         hint = "a workflow can read files of the repository only: move the file there"
         Grants().require(loaded.required_grants(output=False), folder, who=file, hint=hint)
         made.append(JobFile(file, resolve(loaded, root=folder)))
     published = ("publish", "publish_url", "test_publish", "pages", "compiler_cache", "github_release", "gpu_runner")
-    silent = jobs.ci.model_copy(update=dict.fromkeys(published))
+    silent = workspace.ci.model_copy(update=dict.fromkeys(published))
     return {repository.named(PATH): module_workflow(made, workflow_settings(silent), image_name, repository)}

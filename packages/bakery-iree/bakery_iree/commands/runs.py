@@ -44,7 +44,8 @@ def load_job(file: str, output: Path | None, allow: Sequence[str]) -> tuple[Load
     from bakery_iree.workspace import job_files
 
     loaded = load(Path(file), file)
-    root = Path.cwd() if PurePath(file).as_posix() in job_files(Path.cwd()).files else loaded.folder
+    workspace = job_files(Path.cwd())
+    root = Path.cwd() if workspace and PurePath(file).as_posix() in workspace.jobs else loaded.folder
     Grants.parse(allow).require(loaded.required_grants(output=output is None), root, who="the job")
     return loaded, root
 

@@ -77,8 +77,7 @@ def _read_by(item: Input) -> Iterator[str]:
 def load(file: Path, shown: str) -> LoadedJob:
     """Load a job file, which messages call ``shown``.
 
-    Raises:
-        ModuleError: it cannot be read, is not JSON, or not a job; ``details`` has every problem.
+    Raises ModuleError with every problem if it cannot be read, is not JSON, or not a job.
     """
     text = _text(file, shown)
     data = _data(text, shown)
@@ -159,8 +158,7 @@ def _data(text: str, shown: str) -> object:
 def key_lines(text: str) -> dict[tuple[Step, ...], int]:
     """Return the 1-based line of every key and list item of valid JSON, by path.
 
-    Raises:
-        TooMuch: lists or objects are nested more than `DEEPEST` levels deep, or there are more than `MOST` entries.
+    Raises TooMuch for more than `DEEPEST` levels of lists or objects, or more than `MOST` entries.
     """
     lines: dict[tuple[Step, ...], int] = {}
     stack: list[list[Step]] = []

@@ -48,11 +48,7 @@ def all_targets() -> dict[str, ModuleTarget]:
 
 
 def target(text: str) -> ModuleTarget:
-    """Return the target of a name.
-
-    Raises:
-        UnknownTarget: the compiler would refuse it, or crash.
-    """
+    """Return the target of a name. Raises UnknownTarget if the compiler would refuse it, or crash."""
     names = all_targets()
     if text in names:
         return names[text]
@@ -107,14 +103,9 @@ def resolve(
 ) -> JobPlan:
     """Return the plan of a job.
 
-    An input that cannot be compiled fails only its own cells (`Source.problem`).
-
-    Args:
-        targets, output, compiler: replace those of the job, if given.
-        root: the project; None for the job's folder.
-
-    Raises:
-        ModuleError: the job is malformed, or no input can be compiled; ``details`` has every problem.
+    An input that cannot be compiled fails only its own cells (`Source.problem`). ``targets``, ``output`` and
+    ``compiler`` replace those of the job, if given; ``root`` is the project, None for the job's folder. Raises
+    ModuleError with every problem if the job is malformed, or no input can be compiled.
     """
     return _Resolver(loaded, tuple(targets)).plan(output, compiler, root)
 
