@@ -18,7 +18,7 @@ import pytest
 from built import MODULE, Object, build, calls, library, program
 from fatbins import for_archs
 from sample import sampled
-from wheels import EXTENSION, TAG
+from wheels import EXTENSION, TAG, Make
 from wheels import write_wheel as write_files
 
 from wheel_audit.auditor import audit_wheel
@@ -28,8 +28,6 @@ from wheel_audit.finding import Severity
 from wheel_audit.tools import AuditwheelReport, ToolResults
 
 pytestmark = pytest.mark.skipif(which("g++") is None, reason="needs gcc and g++")
-
-Make = Callable[[Path], Path]
 
 ABI3_TAG = "cp39-abi3-manylinux_2_28_x86_64"
 ABI3 = "demo/_core.abi3.so"

@@ -7,11 +7,13 @@ import hashlib
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from elfs import shared_object
 
 TAG = "cp311-cp311-manylinux_2_28_x86_64"
 EXTENSION = "demo/_core.cpython-311-x86_64-linux-gnu.so"
+Make = Callable[[Path], Path]
 
 
 def write_wheel(
@@ -49,6 +51,26 @@ def write_wheel(
             member.compress_type = zipfile.ZIP_DEFLATED
             member.external_attr = ((modes or {}).get(name, 0o100644)) << 16
             zipped.writestr(member, data)
+    return path
+
+
+def made(tag: str = TAG, files: Mapping[str, bytes] | None = None, **changes: Any) -> Make:
+    """Return what writes a wheel into a folder."""
+    return lambda folder: write_wheel(folder, tag, files, **changes)
+
+
+def holding(data: bytes, path: str = EXTENSION) -> Make:
+    """Return what writes a wheel with one object."""
+    return made(files={path: data})
+
+
+def without(path: Path, gone: str) -> Path:
+    """Write a wheel again, without one member."""
+    with zipfile.ZipFile(path) as zipped:
+        kept = {name: zipped.read(name) for name in zipped.namelist() if name != gone}
+    with zipfile.ZipFile(path, "w") as zipped:
+        for name, data in kept.items():
+            zipped.writestr(name, data)
     return path
 
 

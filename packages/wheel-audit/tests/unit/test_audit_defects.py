@@ -18,7 +18,7 @@ import pytest
 from elfs import shared_object
 from machos import thin
 from sample import sampled
-from wheels import EXTENSION, TAG, digest, write_wheel
+from wheels import EXTENSION, TAG, Make, digest, holding, made, without, write_wheel
 
 from wheel_audit.auditor import audit_wheel
 from wheel_audit.checks import check_ids
@@ -43,16 +43,12 @@ NEW = "Metadata-Version: 2.4\nName: demo\nVersion: 1.0\n"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 
 
-def _of_version(version: str, folder: Path) -> Path:
-    return write_wheel(folder, filename=f"demo-{version}-{TAG}.whl", metadata=NEW.replace("1.0", version))
+def of_version(version: str) -> Make:
+    return made(filename=f"demo-{version}-{TAG}.whl", metadata=NEW.replace("1.0", version))
 
 
 def ids(path: Path, expected: ExpectedWheel | None = None) -> set[str]:
     return {finding.check for finding in audit_wheel(path, expected).findings} - {"exclude-unused"}
-
-
-def with_object(folder: Path, data: bytes, path: str = EXTENSION, tag: str = TAG) -> Path:
-    return write_wheel(folder, tag, {path: data})
 
 
 def with_lz4(folder: Path, name: str = "liblz4-1a2b3c4d.so.1.9.4") -> Path:
@@ -61,56 +57,98 @@ def with_lz4(folder: Path, name: str = "liblz4-1a2b3c4d.so.1.9.4") -> Path:
     return write_wheel(folder, files={EXTENSION: module, f"demo.libs/{name}": shared_object(soname=name)})
 
 
-GOOD: dict[str, tuple[Callable[[Path], Path], ExpectedWheel]] = {
+def _rewritten(path: Path, change: Callable[[bytes], bytes]) -> Path:
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+def edited(change: Callable[[bytes], bytes]) -> Make:
+    """Return what writes a wheel with changed bytes."""
+    return lambda folder: _rewritten(write_wheel(folder), change)
+
+
+def _patched(data: bytes, offset: int, patch: bytes) -> bytes:
+    return data[:offset] + patch + data[offset + len(patch) :]
+
+
+def _without_sections(data: bytes) -> bytes:
+    """Clear e_shoff, e_shnum and e_shstrndx: the loader does not mind."""
+    return _patched(_patched(data, 40, bytes(8)), 60, bytes(4))
+
+
+def _doubled(path: Path) -> Path:
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("demo/__init__.py", b"")
+    return path
+
+
+def _lzma(path: Path) -> Path:
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("demo/data", b"x" * 100, zipfile.ZIP_LZMA)
+    return path
+
+
+def _corrupted(path: Path) -> Path:
+    marker = b"stored as it is"
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("demo/data", marker, zipfile.ZIP_STORED)
+    return _rewritten(path, lambda data: data.replace(marker, marker.upper()))
+
+
+def _hiding(data: bytes) -> bytes:
+    """Insert a member that only a reader of local headers finds, before the table."""
+    with zipfile.ZipFile(hidden := io.BytesIO(), "w") as zipped:
+        zipped.writestr("demo/evil.py", b"1")
+    table, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
+    more = hidden.getvalue().partition(b"PK\1\2")[0]
+    return data[:table] + more + data[table : end + 16] + (table + len(more)).to_bytes(4, "little") + data[end + 20 :]
+
+
+def _flagged(data: bytes) -> bytes:
+    """Set the encryption bit of the first member in the central directory."""
+    return _patched(data, data.index(b"PK\x01\x02") + 8, b"\1\0")
+
+
+def _bomb(data: bytes) -> bytes:
+    """Declare 3 GB for the first member in the central directory."""
+    return _patched(data, data.index(b"PK\x01\x02") + 24, (3 << 30).to_bytes(4, "little"))
+
+
+GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     "extension": (write_wheel, FULL),
     "no expected": (write_wheel, ExpectedWheel()),
     "pure": (
-        lambda folder: write_wheel(folder, "py3-none-any", {}),
+        made("py3-none-any", {}),
         ExpectedWheel(python="3.13", platform="linux/arm64", plat="manylinux_2_28_aarch64", pure=True),
     ),
     "abi3 on a later Python": (
-        lambda folder: write_wheel(folder, "cp311-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()}),
+        made("cp311-abi3-manylinux_2_28_x86_64", {"demo/_core.abi3.so": shared_object()}),
         ExpectedWheel(python="3.13", abi3=True, platform="linux/amd64"),
     ),
     "free-threaded": (
-        lambda folder: write_wheel(
-            folder,
-            "cp314-cp314t-manylinux_2_28_x86_64",
-            {"demo/_core.cpython-314t-x86_64-linux-gnu.so": shared_object()},
-        ),
+        made("cp314-cp314t-manylinux_2_28_x86_64", {"demo/_core.cpython-314t-x86_64-linux-gnu.so": shared_object()}),
         ExpectedWheel(python="3.14t"),
     ),
     "arm": (
-        lambda folder: write_wheel(
-            folder,
-            "cp311-cp311-manylinux2014_aarch64.manylinux_2_17_aarch64",
-            {"demo/_core.so": shared_object("aarch64")},
-        ),
+        made("cp311-cp311-manylinux2014_aarch64.manylinux_2_17_aarch64", {"demo/_core.so": shared_object("aarch64")}),
         ExpectedWheel(platform="linux/arm64", plat="manylinux_2_28_aarch64", max_glibc="2.28"),
     ),
-    "ctypes library": (
-        lambda folder: write_wheel(folder, "py3-none-manylinux_2_28_x86_64", {"demo/libdemo.so": shared_object()}),
-        FULL,
-    ),
+    "ctypes library": (made("py3-none-manylinux_2_28_x86_64", {"demo/libdemo.so": shared_object()}), FULL),
     "own libstdc++": (
-        lambda folder: write_wheel(
-            folder,
+        made(
             files={
                 EXTENSION: shared_object(versions={"libstdc++.so.6": ["GLIBCXX_3.4.32"]}),
                 "demo.libs/libstdc++-0a1b2c3d.so.6": shared_object(soname="libstdc++-0a1b2c3d.so.6"),
-            },
+            }
         ),
         FULL,
     ),
     "device code beside": (
-        lambda folder: write_wheel(
-            folder, files={EXTENSION: shared_object(), "demo/kernel.cubin": shared_object("cuda", kind=2)}
-        ),
+        made(files={EXTENSION: shared_object(), "demo/kernel.cubin": shared_object("cuda", kind=2)}),
         FULL,
     ),
     "musl with libgcc's version of glibc": (
-        lambda folder: write_wheel(
-            folder,
+        made(
             "cp311-cp311-musllinux_1_2_aarch64",
             {
                 "demo/_core.so": shared_object(
@@ -127,8 +165,7 @@ GOOD: dict[str, tuple[Callable[[Path], Path], ExpectedWheel]] = {
         ExpectedWheel(platform="linux/arm64", plat="musllinux_1_2_aarch64"),
     ),
     "musl": (
-        lambda folder: write_wheel(
-            folder,
+        made(
             "cp311-cp311-musllinux_1_2_x86_64",
             {"demo/_core.so": shared_object(needed=["libc.musl-x86_64.so.1"], versions={})},
         ),
@@ -145,207 +182,134 @@ def test_a_good_wheel_has_no_findings(name: str, tmp_path: Path) -> None:
     assert report.ok
 
 
-DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
-    "wrong machine": ("elf-machine", lambda folder: with_object(folder, shared_object("aarch64"))),
-    "mach-o in a Linux wheel": ("elf-foreign", lambda folder: with_object(folder, thin())),
-    "broken ELF": ("elf-unreadable", lambda folder: with_object(folder, b"\x7fELF" + bytes(100))),
-    "hidden section headers": (
-        "elf-unreadable",
-        lambda folder: with_object(folder, _without_sections(shared_object())),
-    ),
-    "endless section headers": (
-        "elf-unreadable",
-        lambda folder: with_object(folder, _patched(shared_object(), 58, b"\0\0")),
-    ),
-    "arm wheel in an amd64 cell": (
-        "promised-platform",
-        lambda folder: write_wheel(folder, "py3-none-manylinux_2_28_aarch64", {}),
-    ),
-    "bare linux tag": ("linux-tag", lambda folder: write_wheel(folder, "cp311-cp311-linux_x86_64")),
-    "tag that no installer takes": ("tag-refused", lambda folder: write_wheel(folder, "cp311-cp311-win64", {})),
-    "tag too new": ("promised-plat", lambda folder: write_wheel(folder, "cp311-cp311-manylinux_2_34_x86_64")),
-    "glibc above the tag": (
-        "glibc-floor",
-        lambda folder: with_object(folder, shared_object(versions={"libc.so.6": ["GLIBC_2.34"]})),
-    ),
+DEFECTS: dict[str, tuple[str, Make]] = {
+    "wrong machine": ("elf-machine", holding(shared_object("aarch64"))),
+    "mach-o in a Linux wheel": ("elf-foreign", holding(thin())),
+    "broken ELF": ("elf-unreadable", holding(b"\x7fELF" + bytes(100))),
+    "hidden section headers": ("elf-unreadable", holding(_without_sections(shared_object()))),
+    "endless section headers": ("elf-unreadable", holding(_patched(shared_object(), 58, b"\0\0"))),
+    "arm wheel in an amd64 cell": ("promised-platform", made("py3-none-manylinux_2_28_aarch64", {})),
+    "bare linux tag": ("linux-tag", made("cp311-cp311-linux_x86_64")),
+    "tag that no installer takes": ("tag-refused", made("cp311-cp311-win64", {})),
+    "tag too new": ("promised-plat", made("cp311-cp311-manylinux_2_34_x86_64")),
+    "glibc above the tag": ("glibc-floor", holding(shared_object(versions={"libc.so.6": ["GLIBC_2.34"]}))),
     "relative relocations need glibc 2.36": (
         "glibc-floor",
-        lambda folder: with_object(folder, shared_object(versions={"libc.so.6": ["GLIBC_ABI_DT_RELR"]})),
+        holding(shared_object(versions={"libc.so.6": ["GLIBC_ABI_DT_RELR"]})),
     ),
     "libstdc++ above the tag": (
         "glibcxx-floor",
-        lambda folder: with_object(folder, shared_object(versions={"libstdc++.so.6": ["GLIBCXX_3.4.25"]})),
+        holding(shared_object(versions={"libstdc++.so.6": ["GLIBCXX_3.4.25"]})),
     ),
-    "glibc in a musl wheel": ("libc-family", lambda folder: write_wheel(folder, "cp311-cp311-musllinux_1_2_x86_64")),
-    "musl in a manylinux wheel": (
-        "libc-family",
-        lambda folder: with_object(folder, shared_object(needed=["libc.musl-x86_64.so.1"], versions={})),
-    ),
+    "glibc in a musl wheel": ("libc-family", made("cp311-cp311-musllinux_1_2_x86_64")),
+    "musl in a manylinux wheel": ("libc-family", holding(shared_object(needed=["libc.musl-x86_64.so.1"], versions={}))),
     "bundled libcudart": (
         "bundled-library",
-        lambda folder: with_object(
-            folder, shared_object(soname="libcudart-1b2c3d4e.so.12"), "demo.libs/libcudart-1b2c3d4e.so.12.8.57"
-        ),
+        holding(shared_object(soname="libcudart-1b2c3d4e.so.12"), "demo.libs/libcudart-1b2c3d4e.so.12.8.57"),
     ),
     "excluded by a near miss": ("exclude-near-miss", with_lz4),
     "relocatable device code that was not linked": (
         "device-link",
-        lambda folder: with_object(
-            folder,
+        holding(
             shared_object(
                 needed=["libcudart.so.12", "libc.so.6"], wanted=["__cudaRegisterLinkedBinary_1a2b_4_a_cu_5f6e_7"]
-            ),
+            )
         ),
     ),
     "excluded library in the package": (
         "bundled-library",
-        lambda folder: with_object(folder, shared_object(soname="libwidget.so.2"), "demo/lib/widget.so"),
+        holding(shared_object(soname="libwidget.so.2"), "demo/lib/widget.so"),
     ),
-    "wrong Python": ("promised-python", lambda folder: write_wheel(folder, "cp312-cp312-manylinux_2_28_x86_64", {})),
-    "free-threaded for a plain Python": (
-        "promised-python",
-        lambda folder: write_wheel(folder, "cp311-cp311t-manylinux_2_28_x86_64", {}),
-    ),
-    "stable ABI of a later Python": (
-        "promised-python",
-        lambda folder: write_wheel(folder, "cp312-abi3-manylinux_2_28_x86_64", {}),
-    ),
+    "wrong Python": ("promised-python", made("cp312-cp312-manylinux_2_28_x86_64", {})),
+    "free-threaded for a plain Python": ("promised-python", made("cp311-cp311t-manylinux_2_28_x86_64", {})),
+    "stable ABI of a later Python": ("promised-python", made("cp312-abi3-manylinux_2_28_x86_64", {})),
     "Requires-Python refuses": (
         "promised-python",
-        lambda folder: write_wheel(folder, metadata="Name: demo\nVersion: 1.0\nRequires-Python: >=3.8,<3.11\n"),
+        made(metadata="Name: demo\nVersion: 1.0\nRequires-Python: >=3.8,<3.11\n"),
     ),
     "Requires-Python is nonsense": (
         "promised-python",
-        lambda folder: write_wheel(folder, metadata="Name: demo\nVersion: 1.0\nRequires-Python: three\n"),
+        made(metadata="Name: demo\nVersion: 1.0\nRequires-Python: three\n"),
     ),
     "Requires-Python against the tag": (
         "requires-python",
-        lambda folder: write_wheel(folder, metadata="Name: demo\nVersion: 1.0\nRequires-Python: >=3.12\n"),
+        made(metadata="Name: demo\nVersion: 1.0\nRequires-Python: >=3.12\n"),
     ),
     "Requires-Python below a stable ABI": (
         "requires-python",
-        lambda folder: write_wheel(
-            folder,
-            "cp311-abi3-manylinux_2_28_x86_64",
-            {},
-            metadata="Name: demo\nVersion: 1.0\nRequires-Python: <3.11\n",
-        ),
+        made("cp311-abi3-manylinux_2_28_x86_64", {}, metadata="Name: demo\nVersion: 1.0\nRequires-Python: <3.11\n"),
     ),
     "extension of another Python beside the right one": (
         "extension-abi",
-        lambda folder: write_wheel(
-            folder, files={EXTENSION: shared_object(), EXTENSION.replace("311", "310"): shared_object()}
-        ),
+        made(files={EXTENSION: shared_object(), EXTENSION.replace("311", "310"): shared_object()}),
     ),
     "extension of PyPy beside the right one": (
         "extension-abi",
-        lambda folder: write_wheel(
-            folder, files={EXTENSION: shared_object(), "demo/_core.pypy310-pp73-x86_64-linux-gnu.so": shared_object()}
-        ),
+        made(files={EXTENSION: shared_object(), "demo/_core.pypy310-pp73-x86_64-linux-gnu.so": shared_object()}),
     ),
     "extension with the name of another machine": (
         "extension-abi",
-        lambda folder: with_object(folder, shared_object(), EXTENSION.replace("x86_64", "aarch64")),
+        holding(shared_object(), EXTENSION.replace("x86_64", "aarch64")),
     ),
     "extension of another Python": (
         "extension-abi",
-        lambda folder: with_object(folder, shared_object(), "demo/_core.cpython-310-x86_64-linux-gnu.so"),
+        holding(shared_object(), "demo/_core.cpython-310-x86_64-linux-gnu.so"),
     ),
-    "stable ABI in name only": (
-        "extension-abi",
-        lambda folder: write_wheel(folder, "cp311-abi3-manylinux_2_28_x86_64"),
-    ),
-    "not a wheel's name": ("wheel-filename", lambda folder: write_wheel(folder, filename="demo.whl")),
-    "another project": ("promised-name", lambda folder: write_wheel(folder, filename=f"other-1.0-{TAG}.whl")),
-    "another version": ("promised-version", lambda folder: write_wheel(folder, filename=f"demo-2.0-{TAG}.whl")),
-    "METADATA names another project": (
-        "metadata-name",
-        lambda folder: write_wheel(folder, metadata="Name: other\nVersion: 1.0\n"),
-    ),
-    "METADATA has another version": (
-        "metadata-version",
-        lambda folder: write_wheel(folder, metadata="Name: demo\nVersion: 1.0.1\n"),
-    ),
+    "stable ABI in name only": ("extension-abi", made("cp311-abi3-manylinux_2_28_x86_64")),
+    "not a wheel's name": ("wheel-filename", made(filename="demo.whl")),
+    "another project": ("promised-name", made(filename=f"other-1.0-{TAG}.whl")),
+    "another version": ("promised-version", made(filename=f"demo-2.0-{TAG}.whl")),
+    "METADATA names another project": ("metadata-name", made(metadata="Name: other\nVersion: 1.0\n")),
+    "METADATA has another version": ("metadata-version", made(metadata="Name: demo\nVersion: 1.0.1\n")),
     "renamed to another tag": (
         "metadata-tags",
-        lambda folder: write_wheel(
-            folder, "cp311-cp311-linux_x86_64", filename="demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
-        ),
+        made("cp311-cp311-linux_x86_64", filename="demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"),
     ),
-    "Tag line is none": (
-        "metadata-tags",
-        lambda folder: write_wheel(folder, wheel="Root-Is-Purelib: false\nTag: cp311\n"),
-    ),
-    "build tag differs": ("metadata-build", lambda folder: write_wheel(folder, filename=f"demo-1.0-7-{TAG}.whl")),
-    "no Root-Is-Purelib": (
-        "root-is-purelib",
-        lambda folder: write_wheel(folder, wheel=f"Wheel-Version: 1.0\nTag: {TAG}\n"),
-    ),
-    "machine code under any": (
-        "any-tag",
-        lambda folder: write_wheel(folder, "py3-none-any", {"demo/libdemo.so": shared_object()}),
-    ),
-    "two dist-info folders": (
-        "dist-info",
-        lambda folder: write_wheel(folder, unlisted={"other-1.0.dist-info/METADATA": b""}),
-    ),
-    "no RECORD": ("dist-info", lambda folder: _without(write_wheel(folder), f"{INFO}/RECORD")),
-    "LFS pointer as data": ("lfs-pointer", lambda folder: write_wheel(folder, files={"demo/data.npz": POINTER})),
-    "LFS pointer as a library": ("lfs-pointer", lambda folder: with_object(folder, POINTER, "demo/lib/libx.so.1")),
-    "empty library": ("library-content", lambda folder: with_object(folder, b"")),
-    "text as a library": ("library-content", lambda folder: with_object(folder, b"../lib/libx.so.1", "demo/libx.so")),
-    "data of another project": (
-        "data-folder",
-        lambda folder: write_wheel(folder, files={"other-1.0.data/scripts/run": b""}),
-    ),
-    "data of another version": (
-        "data-folder",
-        lambda folder: write_wheel(folder, files={"demo-1.1.data/scripts/run": b""}),
-    ),
-    "data in no scheme": ("data-folder", lambda folder: write_wheel(folder, files={"demo-1.0.data/bin/run": b""})),
-    "data without a scheme": ("data-folder", lambda folder: write_wheel(folder, files={"demo-1.0.data/run": b""})),
+    "Tag line is none": ("metadata-tags", made(wheel="Root-Is-Purelib: false\nTag: cp311\n")),
+    "build tag differs": ("metadata-build", made(filename=f"demo-1.0-7-{TAG}.whl")),
+    "no Root-Is-Purelib": ("root-is-purelib", made(wheel=f"Wheel-Version: 1.0\nTag: {TAG}\n")),
+    "machine code under any": ("any-tag", made("py3-none-any", {"demo/libdemo.so": shared_object()})),
+    "two dist-info folders": ("dist-info", made(unlisted={"other-1.0.dist-info/METADATA": b""})),
+    "no RECORD": ("dist-info", lambda folder: without(write_wheel(folder), f"{INFO}/RECORD")),
+    "LFS pointer as data": ("lfs-pointer", made(files={"demo/data.npz": POINTER})),
+    "LFS pointer as a library": ("lfs-pointer", holding(POINTER, "demo/lib/libx.so.1")),
+    "empty library": ("library-content", holding(b"")),
+    "text as a library": ("library-content", holding(b"../lib/libx.so.1", "demo/libx.so")),
+    "data of another project": ("data-folder", made(files={"other-1.0.data/scripts/run": b""})),
+    "data of another version": ("data-folder", made(files={"demo-1.1.data/scripts/run": b""})),
+    "data in no scheme": ("data-folder", made(files={"demo-1.0.data/bin/run": b""})),
+    "data without a scheme": ("data-folder", made(files={"demo-1.0.data/run": b""})),
     "missing licence": (
         "license-file",
-        lambda folder: write_wheel(
-            folder, metadata=NEW + "License-File: LICENSE\n", files={f"{INFO}/LICENSE": b"at the place of old tools"}
-        ),
+        made(metadata=NEW + "License-File: LICENSE\n", files={f"{INFO}/LICENSE": b"at the place of old tools"}),
     ),
     "missing licence of old metadata": (
         "license-file",
-        lambda folder: write_wheel(folder, metadata=NEW.replace("2.4", "2.1") + "License-File: COPYING\n"),
+        made(metadata=NEW.replace("2.4", "2.1") + "License-File: COPYING\n"),
     ),
-    "entry points are no table": (
-        "entry-points",
-        lambda folder: write_wheel(folder, files={f"{INFO}/entry_points.txt": b"demo = demo:main\n"}),
-    ),
+    "entry points are no table": ("entry-points", made(files={f"{INFO}/entry_points.txt": b"demo = demo:main\n"})),
     "command without a function": (
         "entry-points",
-        lambda folder: write_wheel(folder, files={f"{INFO}/entry_points.txt": b"[console_scripts]\ndemo = demo\n"}),
+        made(files={f"{INFO}/entry_points.txt": b"[console_scripts]\ndemo = demo\n"}),
     ),
     "entry point with a dash": (
         "entry-points",
-        lambda folder: write_wheel(folder, files={f"{INFO}/entry_points.txt": b"[plug.ins]\ndemo = my-demo:run\n"}),
+        made(files={f"{INFO}/entry_points.txt": b"[plug.ins]\ndemo = my-demo:run\n"}),
     ),
-    "wheel 2.0": (
-        "wheel-version",
-        lambda folder: write_wheel(folder, wheel=f"Wheel-Version: 2.0\nRoot-Is-Purelib: false\nTag: {TAG}\n"),
-    ),
+    "wheel 2.0": ("wheel-version", made(wheel=f"Wheel-Version: 2.0\nRoot-Is-Purelib: false\nTag: {TAG}\n")),
     "field newer than the metadata": (
         "metadata-field",
-        lambda folder: write_wheel(folder, metadata=NEW.replace("2.4", "2.3") + "License-Expression: MIT\n"),
+        made(metadata=NEW.replace("2.4", "2.3") + "License-Expression: MIT\n"),
     ),
-    "dynamic before 2.2": (
-        "metadata-field",
-        lambda folder: write_wheel(folder, metadata=NEW.replace("2.4", "2.1") + "Dynamic: Requires-Dist\n"),
-    ),
+    "dynamic before 2.2": ("metadata-field", made(metadata=NEW.replace("2.4", "2.1") + "Dynamic: Requires-Dist\n")),
     **{
-        f"version {version}": ("fallback-version", partial(_of_version, version))
+        f"version {version}": ("fallback-version", of_version(version))
         for version in ("0", "0.0.0", "0.0", "0.1.dev3", "0.0.1.dev4", "0.0.0.post1.dev0")
     },
     **{
         line.partition(":")[0] + str(number): (
             "index-refuses",
-            partial(lambda line, folder: write_wheel(folder, metadata=NEW + line + "\n"), line),
+            made(metadata=f"{NEW}{line}\n"),
         )
         for number, line in enumerate(
             (
@@ -359,75 +323,37 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path]]] = {
             )
         )
     },
-    "missing RECORD line": (
-        "record-unlisted",
-        lambda folder: write_wheel(folder, edit_record=lambda text: text.partition("\n")[2]),
-    ),
-    "unlisted file": ("record-unlisted", lambda folder: write_wheel(folder, unlisted={"demo/more.py": b"1"})),
-    "listed twice": (
-        "record-duplicate",
-        lambda folder: write_wheel(folder, edit_record=lambda text: text.partition("\n")[0] + "\n" + text),
-    ),
-    "listed but absent": (
-        "record-absent",
-        lambda folder: write_wheel(folder, edit_record=lambda text: f"demo/gone.py,sha256=x,1\n{text}"),
-    ),
-    "absolute path in RECORD": (
-        "record-path",
-        lambda folder: write_wheel(folder, edit_record=lambda text: f"/etc/passwd,sha256=x,1\n{text}"),
-    ),
-    "wrong hash": (
-        "record-hash",
-        lambda folder: write_wheel(folder, edit_record=lambda text: text.replace("sha256=", "sha256=A", 1)),
-    ),
-    "wrong size": (
-        "record-size",
-        lambda folder: write_wheel(folder, edit_record=lambda text: text.replace(",0\n", ",7\n", 1)),
-    ),
-    "RECORD is no table": ("record-malformed", lambda folder: write_wheel(folder, edit_record=lambda text: "x\n")),
-    "path leads out": ("archive-path", lambda folder: write_wheel(folder, files={"../evil.py": b""})),
-    "absolute path": ("archive-path", lambda folder: write_wheel(folder, files={"/tmp/evil.py": b""})),
-    "backslash path": ("archive-path", lambda folder: write_wheel(folder, files={"demo\\evil.py": b""})),
+    "missing RECORD line": ("record-unlisted", made(edit_record=lambda text: text.partition("\n")[2])),
+    "unlisted file": ("record-unlisted", made(unlisted={"demo/more.py": b"1"})),
+    "listed twice": ("record-duplicate", made(edit_record=lambda text: text.partition("\n")[0] + "\n" + text)),
+    "listed but absent": ("record-absent", made(edit_record=lambda text: f"demo/gone.py,sha256=x,1\n{text}")),
+    "absolute path in RECORD": ("record-path", made(edit_record=lambda text: f"/etc/passwd,sha256=x,1\n{text}")),
+    "wrong hash": ("record-hash", made(edit_record=lambda text: text.replace("sha256=", "sha256=A", 1))),
+    "wrong size": ("record-size", made(edit_record=lambda text: text.replace(",0\n", ",7\n", 1))),
+    "RECORD is no table": ("record-malformed", made(edit_record=lambda text: "x\n")),
+    "path leads out": ("archive-path", made(files={"../evil.py": b""})),
+    "absolute path": ("archive-path", made(files={"/tmp/evil.py": b""})),
+    "backslash path": ("archive-path", made(files={"demo\\evil.py": b""})),
     "symbolic link": (
         "archive-link",
-        lambda folder: write_wheel(
-            folder, files={"demo/link": b"/etc/passwd"}, modes={"demo/link": stat.S_IFLNK | 0o777}
-        ),
+        made(files={"demo/link": b"/etc/passwd"}, modes={"demo/link": stat.S_IFLNK | 0o777}),
     ),
-    "device": (
-        "archive-link",
-        lambda folder: write_wheel(folder, files={"demo/dev": b""}, modes={"demo/dev": stat.S_IFCHR | 0o600}),
-    ),
-    "setuid": (
-        "archive-mode",
-        lambda folder: write_wheel(folder, files={"demo/run": b""}, modes={"demo/run": 0o104755}),
-    ),
-    "world-writable": (
-        "archive-mode",
-        lambda folder: write_wheel(folder, files={"demo/run": b""}, modes={"demo/run": 0o100666}),
-    ),
+    "device": ("archive-link", made(files={"demo/dev": b""}, modes={"demo/dev": stat.S_IFCHR | 0o600})),
+    "setuid": ("archive-mode", made(files={"demo/run": b""}, modes={"demo/run": 0o104755})),
+    "world-writable": ("archive-mode", made(files={"demo/run": b""}, modes={"demo/run": 0o100666})),
     "same path twice": ("archive-duplicate", lambda folder: _doubled(write_wheel(folder))),
     "bad checksum": ("archive-damaged", lambda folder: _corrupted(write_wheel(folder))),
-    "encrypted": ("archive-encrypted", lambda folder: _flagged(write_wheel(folder))),
+    "encrypted": ("archive-encrypted", edited(_flagged)),
     "lzma": ("archive-compression", lambda folder: _lzma(write_wheel(folder))),
-    "zip bomb": ("archive-bomb", lambda folder: _bomb(write_wheel(folder))),
-    "truncated": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: data[:-40])),
-    "garbage": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"PK" * 999)),
-    "empty": ("archive-unreadable", lambda folder: _rewritten(write_wheel(folder), lambda data: b"")),
-    "bytes after the archive": (
-        "archive-layout",
-        lambda folder: _rewritten(write_wheel(folder), lambda data: data + b"x"),
-    ),
-    "bytes before the archive": (
-        "archive-layout",
-        lambda folder: _rewritten(write_wheel(folder), lambda data: b"#!/bin/sh\n" + data),
-    ),
-    "member that the table lacks": ("archive-layout", lambda folder: _rewritten(write_wheel(folder), _hiding)),
-    "header with another size": (
-        "archive-layout",
-        lambda folder: _rewritten(write_wheel(folder), lambda data: _patched(data, 18, b"\1\0\0\0")),
-    ),
-    "too large": ("size-limit", lambda folder: _rewritten(write_wheel(folder), lambda data: bytes(2 << 20) + data)),
+    "zip bomb": ("archive-bomb", edited(_bomb)),
+    "truncated": ("archive-unreadable", edited(lambda data: data[:-40])),
+    "garbage": ("archive-unreadable", edited(lambda data: b"PK" * 999)),
+    "empty": ("archive-unreadable", edited(lambda data: b"")),
+    "bytes after the archive": ("archive-layout", edited(lambda data: data + b"x")),
+    "bytes before the archive": ("archive-layout", edited(lambda data: b"#!/bin/sh\n" + data)),
+    "member that the table lacks": ("archive-layout", edited(_hiding)),
+    "header with another size": ("archive-layout", edited(lambda data: _patched(data, 18, b"\1\0\0\0"))),
+    "too large": ("size-limit", edited(lambda data: bytes(2 << 20) + data)),
 }
 
 
@@ -502,12 +428,12 @@ def test_build_tags_are_compared_as_installers_do(tmp_path: Path, name: str, bui
 
 @pytest.mark.parametrize("version", ["0.0.1", "0.1", "0.1.0.dev1", "0.0.2.dev1", "0.2.dev1", "1.0+local"])
 def test_a_small_version_is_no_fallback(tmp_path: Path, version: str) -> None:
-    assert "fallback-version" not in ids(_of_version(version, tmp_path))
+    assert "fallback-version" not in ids(of_version(version)(tmp_path))
 
 
 @pytest.mark.parametrize("version", ["0", "0+unknown", "0.1.dev3+g1a2b3c4", "1.0+unknown", "0+untagged.4.g1a2b3c4"])
 def test_without_a_public_index_a_fallback_version_only_warns(tmp_path: Path, version: str) -> None:
-    findings = audit_wheel(_of_version(version, tmp_path)).findings
+    findings = audit_wheel(of_version(version)(tmp_path)).findings
     assert [item.severity for item in findings if item.check == "fallback-version"] == [Severity.WARNING]
 
 
@@ -581,7 +507,7 @@ def test_an_exclude_pattern_without_a_match_is_a_note(tmp_path: Path, pattern: s
 
 
 def test_an_exclude_pattern_that_matches_a_needed_library(tmp_path: Path) -> None:
-    path = with_object(tmp_path, shared_object(needed=["libwidget.so.2", "libc.so.6"]))
+    path = holding(shared_object(needed=["libwidget.so.2", "libc.so.6"]))(tmp_path)
     assert not ids(path, ExpectedWheel(excludes=("libwidget.so*",)))
 
 
@@ -661,7 +587,7 @@ def test_without_a_promise_a_linux_tag_only_warns(tmp_path: Path) -> None:
 )
 def test_known_libraries_in_the_wheel(path: str, severity: Severity, tmp_path: Path) -> None:
     """In the project's own folder, another wheel's library is only mentioned; the driver's belongs to the machine."""
-    findings = audit_wheel(with_object(tmp_path, shared_object(), path)).findings
+    findings = audit_wheel(holding(shared_object(), path)(tmp_path)).findings
     assert [(f.check, f.severity) for f in findings] == [("bundled-library", severity)]
 
 
@@ -694,59 +620,8 @@ def test_no_damage_to_an_object_raises(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     for _ in range(100):
         at, length = random.randrange(len(sound)), random.choice((1, 2, 4, 8))
-        path = with_object(tmp_path, _patched(sound, at, random.choice((b"\xff", b"\0", b"\x7f")) * length))
+        path = holding(_patched(sound, at, random.choice((b"\xff", b"\0", b"\x7f")) * length))(tmp_path)
         json.dumps(audit_wheel(path, FULL).to_json())
-
-
-def _rewritten(path: Path, change: Callable[[bytes], bytes]) -> Path:
-    path.write_bytes(change(path.read_bytes()))
-    return path
-
-
-def _patched(data: bytes, offset: int, patch: bytes) -> bytes:
-    return data[:offset] + patch + data[offset + len(patch) :]
-
-
-def _without_sections(data: bytes) -> bytes:
-    """Clear e_shoff, e_shnum and e_shstrndx: the loader does not mind."""
-    return _patched(_patched(data, 40, bytes(8)), 60, bytes(4))
-
-
-def _without(path: Path, gone: str) -> Path:
-    with zipfile.ZipFile(path) as zipped:
-        kept = {name: zipped.read(name) for name in zipped.namelist() if name != gone}
-    with zipfile.ZipFile(path, "w") as zipped:
-        for name, data in kept.items():
-            zipped.writestr(name, data)
-    return path
-
-
-def _doubled(path: Path) -> Path:
-    with zipfile.ZipFile(path, "a") as zipped:
-        zipped.writestr("demo/__init__.py", b"")
-    return path
-
-
-def _lzma(path: Path) -> Path:
-    with zipfile.ZipFile(path, "a") as zipped:
-        zipped.writestr("demo/data", b"x" * 100, zipfile.ZIP_LZMA)
-    return path
-
-
-def _corrupted(path: Path) -> Path:
-    marker = b"stored as it is"
-    with zipfile.ZipFile(path, "a") as zipped:
-        zipped.writestr("demo/data", marker, zipfile.ZIP_STORED)
-    return _rewritten(path, lambda data: data.replace(marker, marker.upper()))
-
-
-def _hiding(data: bytes) -> bytes:
-    """Insert a member that only a reader of local headers finds, before the table."""
-    with zipfile.ZipFile(hidden := io.BytesIO(), "w") as zipped:
-        zipped.writestr("demo/evil.py", b"1")
-    table, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
-    more = hidden.getvalue().partition(b"PK\1\2")[0]
-    return data[:table] + more + data[table : end + 16] + (table + len(more)).to_bytes(4, "little") + data[end + 20 :]
 
 
 class _Pipe(io.BytesIO):
@@ -773,18 +648,6 @@ def test_archives_of_all_kinds(tmp_path: Path, target: type[io.BytesIO], large: 
                 member.write(old.read(info))
     path.write_bytes(copy.getvalue())
     assert not ids(path)
-
-
-def _flagged(path: Path) -> Path:
-    """Set the encryption bit of the first member in the central directory."""
-    return _rewritten(path, lambda data: _patched(data, data.index(b"PK\x01\x02") + 8, b"\1\0"))
-
-
-def _bomb(path: Path) -> Path:
-    """Declare 3 GB for the first member in the central directory."""
-    return _rewritten(
-        path, lambda data: _patched(data, data.index(b"PK\x01\x02") + 24, (3 << 30).to_bytes(4, "little"))
-    )
 
 
 @pytest.mark.parametrize("folder", ["src/demo/lib", "demo/lib", "lib"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
@@ -15,7 +15,7 @@ from elfs import shared_object
 from fatbins import DATA, ELF, entry, fatbin, for_archs, real
 from pes import image
 from rich.console import Console
-from wheels import EXTENSION, write_wheel
+from wheels import EXTENSION, Make, made, write_wheel
 
 from wheel_audit.auditor import WheelReport, audit_wheel
 from wheel_audit.compare import Change, compare
@@ -27,8 +27,6 @@ from wheel_audit.symbols import Symbols, VersionNeed, read_symbols
 from wheel_audit.systems import cuda_majors
 
 pytestmark = pytest.mark.usefixtures("no_tools")
-
-Make = Callable[[Path], Path]
 
 CUDA = ExpectedWheel(platform="linux/amd64", device_archs=("sm_80", "sm_90", "compute_90"), cuda="12.8.1")
 ARCHS = ("sm_80", "sm_90", "compute_90")
@@ -58,7 +56,7 @@ def cuda(
 
 def windows(data: bytes, **more: bytes) -> Make:
     files = {"demo/_core.cp311-win_amd64.pyd": data} | {f"demo/{name}.dll": content for name, content in more.items()}
-    return lambda folder: write_wheel(folder, "cp311-cp311-win_amd64", files, metadata=METADATA)
+    return made("cp311-cp311-win_amd64", files, metadata=METADATA)
 
 
 def pyd(*archs: str, needed: Sequence[str] = ("cudart64_12.dll",), toolkit: int = 128) -> bytes:
@@ -69,7 +67,7 @@ def pyd(*archs: str, needed: Sequence[str] = ("cudart64_12.dll",), toolkit: int 
 def wheel(data: bytes, *, requires: str = "", **more: bytes) -> Make:
     metadata = METADATA + (f"Requires-Dist: {requires}\n" if requires else "")
     files = {EXTENSION: data} | {f"demo/{name}.so": content for name, content in more.items()}
-    return lambda folder: write_wheel(folder, files=files, metadata=metadata)
+    return made(files=files, metadata=metadata)
 
 
 @pytest.mark.parametrize(
@@ -113,9 +111,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
         ExpectedWheel(device_archs=("sm_80", "sm_90", "compute_80", "compute_90"), cuda="13.0.3"),
     ),
     "grafted library with its own architectures": (
-        lambda folder: write_wheel(
-            folder,
-            files={
+        made(files={
                 EXTENSION: cuda(*ARCHS, needed=["libfast-1a2b3c4d.so.1"]),
                 "demo.libs/libfast-1a2b3c4d.so.1": cuda("sm_70", toolkit=118),
             },
@@ -129,9 +125,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "no CUDA at all": (write_wheel, ExpectedWheel(platform="linux/amd64")),
     "device code beside": (
-        lambda folder: write_wheel(
-            folder,
-            files={EXTENSION: shared_object(needed=RUNTIME), "demo/kernels.fatbin": for_archs("sm_80")},
+        made(files={EXTENSION: shared_object(needed=RUNTIME), "demo/kernels.fatbin": for_archs("sm_80")},
             metadata=METADATA,
         ),
         ExpectedWheel(),
@@ -171,8 +165,7 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "torch, pinned": (wheel(cuda(*ARCHS, needed=TORCH), requires="torch==2.11.*"), CUDA),
     "torch itself": (
-        lambda folder: write_wheel(
-            folder, files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()}
+        made(files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()}
         ),
         ExpectedWheel(),
     ),
@@ -195,7 +188,7 @@ DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
     "no device code, named for CUDA, no architectures promised": (
         "device-code-absent",
         WARNING,
-        lambda folder: write_wheel(folder, filename="demo-1.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl"),
+        made(filename="demo-1.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl"),
         ExpectedWheel(cuda="12.8.1"),
         "its name or version says CUDA",
     ),
@@ -216,18 +209,14 @@ DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
     "no device code, named for CUDA": (
         "device-code-absent",
         WARNING,
-        lambda folder: write_wheel(folder, filename="demo-1.0+cu130torch2.11-cp311-cp311-manylinux_2_28_x86_64.whl"),
+        made(filename="demo-1.0+cu130torch2.11-cp311-cp311-manylinux_2_28_x86_64.whl"),
         ExpectedWheel(),
         "its name or version says CUDA",
     ),
     "only a grafted library has device code": (
         "device-code-absent",
         ERROR,
-        lambda folder: write_wheel(
-            folder,
-            files={EXTENSION: shared_object(), "demo.libs/libfast-1a2b3c4d.so.1": cuda(*ARCHS)},
-            metadata=METADATA,
-        ),
+        made(files={EXTENSION: shared_object(), "demo.libs/libfast-1a2b3c4d.so.1": cuda(*ARCHS)}, metadata=METADATA),
         CUDA,
         "has no device code",
     ),
@@ -584,16 +573,14 @@ def test_what_changed_since_an_older_wheel(tmp_path: Path) -> None:
     grafted = shared_object(soname="libz.so.1")
     old = _report(
         tmp_path / "old",
-        lambda folder: write_wheel(
-            folder,
+        made(
             files={EXTENSION: cuda("sm_80"), "demo/gone.so": shared_object(), "demo.libs/libz-00000000.so.1": grafted},
             metadata=METADATA + "Requires-Dist: torch==2.10.*\n",
         ),
     )
     new = _report(
         tmp_path / "new",
-        lambda folder: write_wheel(
-            folder,
+        made(
             "cp311-abi3-manylinux_2_28_x86_64",
             files={
                 EXTENSION: cuda("sm_80", "sm_90", needed=["libcudart.so.13", "libc.so.6"]),

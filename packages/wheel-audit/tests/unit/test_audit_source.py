@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from wheels import write_wheel
+from wheels import Make, made, without, write_wheel
 
 from wheel_audit.auditor import audit_wheel
 from wheel_audit.expected_wheel import ExpectedWheel, SourceFiles
@@ -45,23 +44,18 @@ CODE = {"demo/core.py": b"x = 1\n", "demo/__init__.py": b""}
 
 def empty(folder: Path) -> Path:
     path = write_wheel(folder, PURE, {}, edit_record=lambda text: text.partition("\n")[2])
-    with zipfile.ZipFile(path) as old:
-        kept = {name: old.read(name) for name in old.namelist() if name != "demo/__init__.py"}
-    with zipfile.ZipFile(path, "w") as new:
-        for name, data in kept.items():
-            new.writestr(name, data)
-    return path
+    return without(path, "demo/__init__.py")
 
 
-DEFECTS: dict[str, tuple[str, Callable[[Path], Path], ExpectedWheel]] = {
+DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
     "ignored": (
         "ignored-file",
-        lambda folder: write_wheel(folder, PURE, {**CODE, "demo/settings.local": SECRET}),
+        made(PURE, {**CODE, "demo/settings.local": SECRET}),
         ExpectedWheel(source=source(CODE, {"src/demo/settings.local": SECRET})),
     ),
     "link": (
         "source-link",
-        lambda folder: write_wheel(folder, PURE, CODE),
+        made(PURE, CODE),
         ExpectedWheel(source=source(CODE, links=(("LICENSE", "../LICENSE", sha256(LICENCE)),))),
     ),
     "empty": (
@@ -71,7 +65,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], Path], ExpectedWheel]] = {
     ),
     "missing": (
         "tracked-file-missing",
-        lambda folder: write_wheel(folder, PURE, CODE),
+        made(PURE, CODE),
         ExpectedWheel(source=source({**CODE, "demo/table.csv": b"1"})),
     ),
 }

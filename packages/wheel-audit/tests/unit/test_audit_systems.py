@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
@@ -13,7 +13,7 @@ from elfs import shared_object
 from fatbins import for_archs
 from machos import SYSTEM, thin, universal
 from pes import image
-from wheels import write_wheel
+from wheels import Make, made, write_wheel
 
 from wheel_audit.auditor import audit_wheel
 from wheel_audit.binary import UnreadableBinary
@@ -32,24 +32,18 @@ MODULE, PYD = "demo/_core.cpython-311-darwin.so", "demo/_core.cp311-win_amd64.py
 ON_MAC = ExpectedWheel(name="demo", version="1.0", python="3.11", platform="macos/arm64", excludes=("libfoo*.dylib",))
 ON_WINDOWS = ExpectedWheel(name="demo", version="1.0", python="3.11", platform="windows/amd64", excludes=("foo*.dll",))
 
-Make = Callable[[Path], Path]
-
 
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
 
 
-def wheel(tag: str, files: Mapping[str, bytes]) -> Make:
-    return lambda folder: write_wheel(folder, tag, files)
-
-
 def mac(data: bytes, tag: str = ARM, **more: bytes) -> Make:
-    return wheel(tag, {MODULE: data, **{name.replace("__", "/") + ".dylib": item for name, item in more.items()}})
+    return made(tag, {MODULE: data, **{name.replace("__", "/") + ".dylib": item for name, item in more.items()}})
 
 
 def windows(data: bytes, tag: str = WIN, more: Mapping[str, bytes] | None = None) -> Make:
-    return wheel(tag, {PYD: data, **(more or {})})
+    return made(tag, {PYD: data, **(more or {})})
 
 
 BUNDLED = thin(kind="library", name="/DLC/demo/.dylibs/libz.1.dylib")
@@ -64,14 +58,14 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "older than promised": (mac(thin()), ExpectedWheel(platform="macos/arm64", plat="macosx_12_0_arm64")),
     "bundled": (
-        wheel(
+        made(
             ARM,
             {MODULE: thin(needed=(SYSTEM, "@loader_path/.dylibs/libz.1.dylib")), "demo/.dylibs/libz.1.dylib": BUNDLED},
         ),
         ON_MAC,
     ),
     "by search path": (
-        wheel(
+        made(
             ARM,
             {
                 MODULE: thin(needed=("@rpath/libz.1.dylib",), rpaths=("@loader_path/lib",)),
@@ -83,15 +77,15 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     "excluded": (mac(thin(needed=(SYSTEM, "@rpath/libfoo.3.dylib"))), ON_MAC),
     "torch's": (mac(thin(needed=(SYSTEM, "@rpath/libtorch_cpu.dylib"))), ON_MAC),
     "may be missing": (mac(thin(weak=("@rpath/libmaybe.dylib",))), ON_MAC),
-    "object file": (wheel(ARM, {MODULE: thin(), "demo/x.o": thin("x86_64", kind="object")}), ON_MAC),
-    "program for another machine": (wheel(ARM, {MODULE: thin(), "demo/tool": thin("x86_64", kind="program")}), ON_MAC),
+    "object file": (made(ARM, {MODULE: thin(), "demo/x.o": thin("x86_64", kind="object")}), ON_MAC),
+    "program for another machine": (made(ARM, {MODULE: thin(), "demo/tool": thin("x86_64", kind="program")}), ON_MAC),
     "pyd": (windows(image()), ON_WINDOWS),
     "stable ABI": (
-        wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image(imports=("python3.dll", "KERNEL32.dll"))}),
+        made("cp39-abi3-win_amd64", {"demo/_core.pyd": image(imports=("python3.dll", "KERNEL32.dll"))}),
         ExpectedWheel(python="3.13", abi3=True, platform="windows/amd64"),
     ),
     "on arm": (
-        wheel("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image("arm64")}),
+        made("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image("arm64")}),
         ExpectedWheel(platform="windows/arm64"),
     ),
     "bundled runtime": (
@@ -105,18 +99,18 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "10.16 is 11.0": (mac(thin("x86_64")[:], "cp311-cp311-macosx_10_16_x86_64"), ExpectedWheel(platform="macos/amd64")),
     "DLLs of several Pythons": (
-        wheel(
+        made(
             "py3-none-win_amd64",
             {f"demo/_core.cp{python}-win_amd64.pyd": image(imports=(f"python{python}.dll",)) for python in (311, 312)},
         ),
         ExpectedWheel(platform="windows/amd64"),
     ),
     "its own Python": (
-        wheel("py3-none-win_amd64", {"demo/x.dll": image(), "demo/python311.dll": image(imports=())}),
+        made("py3-none-win_amd64", {"demo/x.dll": image(), "demo/python311.dll": image(imports=())}),
         ExpectedWheel(platform="windows/amd64"),
     ),
     ".NET": (windows(image(), more={"demo/net.dll": image("x86", imports=("mscoree.dll",), managed=True)}), ON_WINDOWS),
-    "launcher in a pure wheel": (wheel("py3-none-any", {"demo/w64.exe": image(library=False)}), ExpectedWheel()),
+    "launcher in a pure wheel": (made("py3-none-any", {"demo/w64.exe": image(library=False)}), ExpectedWheel()),
 }
 
 
@@ -147,7 +141,7 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         mac(thin(), "cp311-cp311-macosx_13_0_arm64"),
         ExpectedWheel(plat="macosx_12_0_arm64"),
     ),
-    "Intel's tag in arm's cell": ("promised-platform", wheel("cp311-cp311-macosx_11_0_x86_64", {}), ON_MAC),
+    "Intel's tag in arm's cell": ("promised-platform", made("cp311-cp311-macosx_11_0_x86_64", {}), ON_MAC),
     "Homebrew's library": ("dylib-absolute", mac(thin(needed=("/opt/homebrew/lib/libomp.dylib",))), ON_MAC),
     "library left behind": ("dylib-missing", mac(thin(needed=("@rpath/libomp.dylib",))), ON_MAC),
     "library moved": ("dylib-missing", mac(thin(needed=("@loader_path/lib/libomp.dylib",))), ON_MAC),
@@ -160,15 +154,15 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
     "libpython": ("python-linked", mac(thin(needed=("@rpath/libpython3.11.dylib",))), ON_MAC),
     "excluded and bundled": (
         "bundled-library",
-        wheel(ARM, {MODULE: thin(), "demo/.dylibs/libfoo.1.dylib": BUNDLED}),
+        made(ARM, {MODULE: thin(), "demo/.dylibs/libfoo.1.dylib": BUNDLED}),
         ON_MAC,
     ),
-    "module of another Python": ("extension-abi", wheel(ARM, {"demo/_core.cpython-310-darwin.so": thin()}), ON_MAC),
-    "Mach-O under any": ("any-tag", wheel("py3-none-any", {"demo/lib.dylib": thin(kind="library")}), ON_MAC),
+    "module of another Python": ("extension-abi", made(ARM, {"demo/_core.cpython-310-darwin.so": thin()}), ON_MAC),
+    "Mach-O under any": ("any-tag", made("py3-none-any", {"demo/lib.dylib": thin(kind="library")}), ON_MAC),
     "x86 DLL": ("pe-machine", windows(image("x86")), ON_WINDOWS),
     "arm's wheel with amd64's code": (
         "pe-machine",
-        wheel("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image()}),
+        made("cp311-cp311-win_arm64", {"demo/_core.cp311-win_arm64.pyd": image()}),
         ExpectedWheel(platform="windows/arm64"),
     ),
     "cut off PE": ("pe-unreadable", windows(image()[:0x420]), ON_WINDOWS),
@@ -183,21 +177,21 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
     "another Python's library": ("python-dll", windows(image(imports=("python312.dll",))), ON_WINDOWS),
     "not the stable ABI's library": (
         "python-dll",
-        wheel("cp39-abi3-win_amd64", {"demo/_core.pyd": image()}),
+        made("cp39-abi3-win_amd64", {"demo/_core.pyd": image()}),
         ExpectedWheel(platform="windows/amd64"),
     ),
     "one Python's library in a wheel for all": (
         "python-dll",
-        wheel("py3-none-win_amd64", {"demo/_core.pyd": image()}),
+        made("py3-none-win_amd64", {"demo/_core.pyd": image()}),
         ExpectedWheel(platform="windows/amd64"),
     ),
-    "pyd of another Python": ("extension-abi", wheel(WIN, {"demo/_core.cp310-win_amd64.pyd": image()}), ON_WINDOWS),
+    "pyd of another Python": ("extension-abi", made(WIN, {"demo/_core.cp310-win_amd64.pyd": image()}), ON_WINDOWS),
     "excluded DLL is bundled": (
         "bundled-library",
         windows(image(), more={"demo.libs/Foo1.dll": image(imports=())}),
         ON_WINDOWS,
     ),
-    "pyd under any": ("any-tag", wheel("py3-none-any", {"demo/_core.pyd": image()}), ON_WINDOWS),
+    "pyd under any": ("any-tag", made("py3-none-any", {"demo/_core.pyd": image()}), ON_WINDOWS),
 }
 
 
