@@ -111,7 +111,8 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
         ExpectedWheel(device_archs=("sm_80", "sm_90", "compute_80", "compute_90"), cuda="13.0.3"),
     ),
     "grafted library with its own architectures": (
-        made(files={
+        made(
+            files={
                 EXTENSION: cuda(*ARCHS, needed=["libfast-1a2b3c4d.so.1"]),
                 "demo.libs/libfast-1a2b3c4d.so.1": cuda("sm_70", toolkit=118),
             },
@@ -125,7 +126,8 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "no CUDA at all": (write_wheel, ExpectedWheel(platform="linux/amd64")),
     "device code beside": (
-        made(files={EXTENSION: shared_object(needed=RUNTIME), "demo/kernels.fatbin": for_archs("sm_80")},
+        made(
+            files={EXTENSION: shared_object(needed=RUNTIME), "demo/kernels.fatbin": for_archs("sm_80")},
             metadata=METADATA,
         ),
         ExpectedWheel(),
@@ -153,7 +155,11 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
                 *ARCHS,
                 needed=[*RUNTIME, "libcublas.so.12", "libcufile.so.0", "libcurand.so.10"],
                 wanted=[
-                    "cudaLaunchKernel", "cublasCreate_v2", "cuFileRead", "curandCreateGenerator", "PyModule_Create2",
+                    "cudaLaunchKernel",
+                    "cublasCreate_v2",
+                    "cuFileRead",
+                    "curandCreateGenerator",
+                    "PyModule_Create2",
                 ],
             )
         ),
@@ -165,11 +171,10 @@ GOOD: dict[str, tuple[Make, ExpectedWheel]] = {
     ),
     "torch, pinned": (wheel(cuda(*ARCHS, needed=TORCH), requires="torch==2.11.*"), CUDA),
     "torch itself": (
-        made(files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()}
-        ),
+        made(files={EXTENSION: shared_object(needed=["libtorch.so"]), "demo/lib/libtorch.so": shared_object()}),
         ExpectedWheel(),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -183,216 +188,173 @@ def test_a_good_wheel_has_no_errors_and_no_warnings(name: str, tmp_path: Path) -
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 DEBUG = {".debug_info": bytes(2_000_000), ".debug_line": bytes(500_000), ".symtab": b""}
-DEFECTS: dict[str, tuple[str, Severity, Make, ExpectedWheel, str]] = {
-    "no device code": ("device-code-absent", ERROR, wheel(cuda()), CUDA, "expected sm_80, sm_90, compute_90"),
-    "no device code, named for CUDA, no architectures promised": (
+
+
+def defect(
+    check: str, make: Make, message: str, severity: Severity = ERROR, *, expected: ExpectedWheel = CUDA
+) -> tuple[str, Make, str, Severity, ExpectedWheel]:
+    return check, make, message, severity, expected
+
+
+DEFECTS = {
+    "no device code": defect("device-code-absent", wheel(cuda()), "expected sm_80, sm_90, compute_90"),
+    "no device code, named for CUDA, no architectures promised": defect(
         "device-code-absent",
-        WARNING,
         made(filename="demo-1.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl"),
-        ExpectedWheel(cuda="12.8.1"),
         "its name or version says CUDA",
+        WARNING,
+        expected=ExpectedWheel(cuda="12.8.1"),
     ),
-    "runtime of another toolkit, no architectures promised": (
+    "runtime of another toolkit, no architectures promised": defect(
         "cuda-major",
-        ERROR,
         wheel(cuda(needed=["libcudart.so.12"])),
-        ExpectedWheel(cuda="13.0.3"),
         "needs libcudart.so.12, which is CUDA 12's; expected CUDA 13.0.3",
+        expected=ExpectedWheel(cuda="13.0.3"),
     ),
-    "no device code, linked to the runtime": (
-        "device-code-absent",
-        WARNING,
-        wheel(cuda()),
-        ExpectedWheel(),
-        "libcudart.so.12",
+    "no device code, linked to the runtime": defect(
+        "device-code-absent", wheel(cuda()), "libcudart.so.12", WARNING, expected=ExpectedWheel()
     ),
-    "no device code, named for CUDA": (
+    "no device code, named for CUDA": defect(
         "device-code-absent",
-        WARNING,
         made(filename="demo-1.0+cu130torch2.11-cp311-cp311-manylinux_2_28_x86_64.whl"),
-        ExpectedWheel(),
         "its name or version says CUDA",
+        WARNING,
+        expected=ExpectedWheel(),
     ),
-    "only a grafted library has device code": (
+    "only a grafted library has device code": defect(
         "device-code-absent",
-        ERROR,
         made(files={EXTENSION: shared_object(), "demo.libs/libfast-1a2b3c4d.so.1": cuda(*ARCHS)}, metadata=METADATA),
-        CUDA,
         "has no device code",
     ),
-    "no device code for Windows, linked to the runtime": (
-        "device-code-absent",
-        WARNING,
-        windows(pyd()),
-        ExpectedWheel(),
-        "it needs cudart64_12.dll",
+    "no device code for Windows, linked to the runtime": defect(
+        "device-code-absent", windows(pyd()), "it needs cudart64_12.dll", WARNING, expected=ExpectedWheel()
     ),
-    "runtime of another toolkit on Windows": (
+    "runtime of another toolkit on Windows": defect(
         "cuda-major",
-        ERROR,
         windows(pyd("sm_80", needed=["cudart64_110.dll"])),
-        ExpectedWheel(cuda="13.0.3"),
         "needs cudart64_110.dll, which is CUDA 11's; expected CUDA 13.0.3",
+        expected=ExpectedWheel(cuda="13.0.3"),
     ),
-    "damaged code for Windows": (
+    "damaged code for Windows": defect(
         "device-unreadable",
-        WARNING,
         windows(image(sections={".nv_fatb": b"nothing of CUDA"})),
-        ExpectedWheel(),
         "no fat binary",
+        WARNING,
+        expected=ExpectedWheel(),
     ),
-    "library of two other releases": (
+    "library of two other releases": defect(
         "cuda-major",
-        ERROR,
         wheel(cuda(*ARCHS, needed=["libcusolver.so.11"])),
-        ExpectedWheel(cuda="13.0.3"),
         "needs libcusolver.so.11, which is CUDA 11 or 12's; expected CUDA 13.0.3",
+        expected=ExpectedWheel(cuda="13.0.3"),
     ),
-    "one architecture missing": (
+    "one architecture missing": defect(
         "device-arch-missing",
-        ERROR,
         wheel(cuda("sm_80", "compute_90")),
-        CUDA,
         "has no device code for sm_90; there is sm_80, compute_90",
     ),
-    "PTX missing": ("device-arch-missing", ERROR, wheel(cuda("sm_80", "sm_90")), CUDA, "no device code for compute_90"),
-    "sm_90 is not sm_90a": (
+    "PTX missing": defect("device-arch-missing", wheel(cuda("sm_80", "sm_90")), "no device code for compute_90"),
+    "sm_90 is not sm_90a": defect(
         "device-arch-missing",
-        ERROR,
         wheel(cuda("sm_90")),
-        ExpectedWheel(device_archs=("sm_90", "sm_90a")),
         "no device code for sm_90a",
+        expected=ExpectedWheel(device_archs=("sm_90", "sm_90a")),
     ),
-    "architecture nobody asked for": (
+    "architecture nobody asked for": defect(
         "device-arch-unasked",
-        ERROR,
         wheel(cuda(*ARCHS, "sm_75")),
-        CUDA,
         "has device code for sm_75 (0.00 MB), expected sm_80, sm_90, compute_90",
     ),
-    "unknown kind": (
+    "unknown kind": defect(
         "device-arch-unasked",
-        ERROR,
         wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS) + fatbin(entry(64, 90))})),
-        CUDA,
         "kind64_90",
     ),
-    "machine code of another toolkit": (
+    "machine code of another toolkit": defect(
         "device-toolkit",
-        WARNING,
         wheel(cuda(*ARCHS, toolkit=118)),
-        CUDA,
         "expected CUDA 12.8.1, but it has a tool of CUDA 11.8, which is CUDA 11's",
+        WARNING,
     ),
-    "PTX of another toolkit": ("device-toolkit", WARNING, wheel(cuda(*ARCHS, isa=(9, 0))), CUDA, "PTX ISA 9.0"),
-    "runtime of another toolkit": (
-        "cuda-major",
-        ERROR,
-        wheel(cuda(*ARCHS, needed=["libcudart.so.13"])),
-        CUDA,
-        "libcudart.so.13, which is CUDA 13's",
+    "PTX of another toolkit": defect("device-toolkit", wheel(cuda(*ARCHS, isa=(9, 0))), "PTX ISA 9.0", WARNING),
+    "runtime of another toolkit": defect(
+        "cuda-major", wheel(cuda(*ARCHS, needed=["libcudart.so.13"])), "libcudart.so.13, which is CUDA 13's"
     ),
-    "old runtime": ("cuda-major", ERROR, wheel(cuda(*ARCHS, needed=["libcudart.so.11.0"])), CUDA, "is CUDA 11's"),
-    "what the file tells": (
+    "old runtime": defect("cuda-major", wheel(cuda(*ARCHS, needed=["libcudart.so.11.0"])), "is CUDA 11's"),
+    "what the file tells": defect(
         "device-toolkit",
-        INFO,
         wheel(real("lz4")),
-        ExpectedWheel(),
         "its device code comes from PTX ISA 9.0, a tool of CUDA 13.0.88",
+        INFO,
+        expected=ExpectedWheel(),
     ),
-    "damaged fat binary": (
+    "damaged fat binary": defect(
         "device-unreadable",
-        WARNING,
         wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS)[:-8]})),
-        ExpectedWheel(),
         "no fat binary at offset",
-    ),
-    "damaged entry": (
-        "device-unreadable",
         WARNING,
-        wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS) + fatbin(entry(ELF, 0))})),
-        CUDA,
-        "contradicts itself",
+        expected=ExpectedWheel(),
     ),
-    "empty stub of libcuda": (
+    "damaged entry": defect(
+        "device-unreadable",
+        wheel(cuda(sections={".nv_fatbin": for_archs(*ARCHS) + fatbin(entry(ELF, 0))})),
+        "contradicts itself",
+        WARNING,
+    ),
+    "empty stub of libcuda": defect(
         "driver-not-needed",
-        ERROR,
         wheel(cuda(*ARCHS, wanted=["cuTensorMapEncodeTiled"])),
-        CUDA,
         "calls cuTensorMapEncodeTiled, but nothing it needs is libcuda.so.1",
     ),
-    "empty stub, many functions": (
+    "empty stub, many functions": defect(
         "driver-not-needed",
-        ERROR,
         wheel(shared_object(wanted=["cuInit", "cuCtxGetDevice", "cuMemAlloc_v2", "cuLaunchKernel", "cuMemFree_v2"])),
-        ExpectedWheel(),
         "calls cuCtxGetDevice, cuInit, cuLaunchKernel and 2 more",
+        expected=ExpectedWheel(),
     ),
-    "libcuda needed by an object out of reach": (
+    "libcuda needed by an object out of reach": defect(
         "driver-not-needed",
-        ERROR,
         wheel(cuda(*ARCHS, wanted=["cuInit"]), other=shared_object(needed=["libcuda.so.1"])),
-        CUDA,
         "calls cuInit",
     ),
-    "absolute RUNPATH": (
+    "absolute RUNPATH": defect(
         "rpath-absolute",
-        ERROR,
         wheel(cuda(*ARCHS, runpath="$ORIGIN:/usr/local/cuda-12.8/lib64")),
-        CUDA,
         "its RUNPATH has '/usr/local/cuda-12.8/lib64', which is absolute",
     ),
-    "absolute RPATH": ("rpath-absolute", ERROR, wheel(cuda(*ARCHS, rpath="/build/lib")), CUDA, "its RPATH has"),
-    "path out of the installation": (
+    "absolute RPATH": defect("rpath-absolute", wheel(cuda(*ARCHS, rpath="/build/lib")), "its RPATH has"),
+    "path out of the installation": defect(
         "rpath-absolute",
-        ERROR,
         wheel(cuda(*ARCHS, runpath="$ORIGIN/../../lib")),
-        CUDA,
         "outside the folder that wheels are unpacked into",
     ),
-    "relative path": (
-        "rpath-absolute",
-        ERROR,
-        wheel(cuda(*ARCHS, runpath="lib")),
-        CUDA,
-        "relative to the current folder",
+    "relative path": defect("rpath-absolute", wheel(cuda(*ARCHS, runpath="lib")), "relative to the current folder"),
+    "empty path": defect("rpath-absolute", wheel(cuda(*ARCHS, runpath="$ORIGIN:")), "relative to the current"),
+    "debug information": defect(
+        "not-stripped", wheel(cuda(*ARCHS, sections=DEBUG)), "has 2.50 MB of debug information in 2.50 MB", INFO
     ),
-    "empty path": ("rpath-absolute", ERROR, wheel(cuda(*ARCHS, runpath="$ORIGIN:")), CUDA, "relative to the current"),
-    "debug information": (
-        "not-stripped",
-        INFO,
-        wheel(cuda(*ARCHS, sections=DEBUG)),
-        CUDA,
-        "has 2.50 MB of debug information in 2.50 MB",
-    ),
-    "symbol table": ("not-stripped", INFO, wheel(cuda(*ARCHS, sections={".symtab": b""})), CUDA, "has a symbol table"),
-    "torch without a requirement": (
+    "symbol table": defect("not-stripped", wheel(cuda(*ARCHS, sections={".symtab": b""})), "has a symbol table", INFO),
+    "torch without a requirement": defect(
         "framework-pin",
-        ERROR,
         wheel(cuda(*ARCHS, needed=TORCH), requires="numpy"),
-        CUDA,
         "needs libc10.so, but does not require torch",
     ),
-    "torch without a requirement, not promised": (
+    "torch without a requirement, not promised": defect(
         "framework-pin",
-        WARNING,
         wheel(shared_object(needed=TORCH), requires="torchvision"),
-        ExpectedWheel(),
         "does not require torch",
-    ),
-    "torch of any release": (
-        "framework-pin",
         WARNING,
-        wheel(cuda(*ARCHS, needed=TORCH), requires="Torch"),
-        CUDA,
-        "accepts any torch",
+        expected=ExpectedWheel(),
+    ),
+    "torch of any release": defect(
+        "framework-pin", wheel(cuda(*ARCHS, needed=TORCH), requires="Torch"), "accepts any torch", WARNING
     ),
 }
 
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found_with_its_id(name: str, tmp_path: Path) -> None:
-    check, severity, make, expected, message = DEFECTS[name]
+    check, make, message, severity, expected = DEFECTS[name]
     report = audit_wheel(make(tmp_path), expected)
     found = [finding for finding in report.findings if (finding.check, finding.severity) == (check, severity)]
     assert message in "\n".join(finding.message for finding in found)
