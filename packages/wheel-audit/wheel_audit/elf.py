@@ -10,7 +10,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import IO, NamedTuple
 
@@ -141,10 +141,10 @@ def read_elf(path: str, stream: IO[bytes], budget: Budget) -> SharedObject | Non
         size=elf.size,
         elf_class=64 if elf.wide else 32,
         machine=_ARCHES.get((elf.machine, elf.little), _NAMES.get(elf.machine, str(elf.machine))),
-        soname=dynamic.soname,
+        soname=dynamic.texts.get(_DT_SONAME),
         needed=tuple(dynamic.needed),
-        rpath=dynamic.rpath,
-        runpath=dynamic.runpath,
+        rpath=dynamic.texts.get(_DT_RPATH),
+        runpath=dynamic.texts.get(_DT_RUNPATH),
         stripped=not any(section.name == ".symtab" for section in elf.sections),
         debug_size=sum(part.size for part in elf.sections if _DEBUG.match(part.name) and elf.has(part)),
         glibc=newest_version("GLIBC_", versions),
@@ -171,12 +171,10 @@ def read_section_table(stream: IO[bytes], budget: Budget) -> dict[tuple[str, int
 
 @dataclass(slots=True)
 class _Dynamic:
-    """The dynamic section; of repeated entries the first counts, as for the loader."""
+    """The dynamic section: needs, and tag → name or path. Of repeated entries the first counts, as for the loader."""
 
-    needed: list[str]
-    soname: str | None = None
-    rpath: str | None = None
-    runpath: str | None = None
+    needed: list[str] = field(default_factory=list)
+    texts: dict[int, str] = field(default_factory=dict)
     has_versions: bool = False
 
 
@@ -256,7 +254,7 @@ class _Elf(BoundedFile):
         return table[at:end].decode("utf-8", "replace")
 
     def dynamic(self) -> _Dynamic:
-        dynamic = _Dynamic([])
+        dynamic = _Dynamic()
         for segment in self._segments:
             if segment.kind == _PT_DYNAMIC and segment.stored:
                 self._read_dynamic(segment, dynamic)
@@ -280,12 +278,9 @@ class _Elf(BoundedFile):
             if tag == _DT_NEEDED:
                 self.budget.take_rows(NEED_ROWS)
                 dynamic.needed.append(self._name(table, value))
-        if dynamic.soname is None and _DT_SONAME in first:
-            dynamic.soname = self._name(table, first[_DT_SONAME])
-        if dynamic.rpath is None and _DT_RPATH in first:
-            dynamic.rpath = self._paths(table, first[_DT_RPATH])
-        if dynamic.runpath is None and _DT_RUNPATH in first:
-            dynamic.runpath = self._paths(table, first[_DT_RUNPATH])
+        for tag, read in ((_DT_SONAME, self._name), (_DT_RPATH, self._paths), (_DT_RUNPATH, self._paths)):
+            if tag in first and tag not in dynamic.texts:
+                dynamic.texts[tag] = read(table, first[tag])
 
     def _paths(self, table: bytes, at: int) -> str:
         text = self._name(table, at, _LONGEST_PATHS)

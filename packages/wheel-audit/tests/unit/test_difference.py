@@ -27,9 +27,13 @@ def pair(tmp_path: Path, old: dict[str, bytes], new: dict[str, bytes]) -> tuple[
 
 
 def rewritten(
-    path: Path, change: Callable[[zipfile.ZipInfo], None], *, order: Callable[[list[str]], list[str]]
+    path: Path,
+    change: Callable[[zipfile.ZipInfo], None] = lambda info: None,
+    *,
+    order: Callable[[list[str]], list[str]] = list,
+    level: int | None = None,
 ) -> Path:
-    """Write a copy of a wheel, same content, with other headers or in another order."""
+    """Write a copy of a wheel, same content, with other headers, in another order or packed with another level."""
     copy = path.parent / "copy" / path.name
     copy.parent.mkdir()
     with zipfile.ZipFile(path) as origin, zipfile.ZipFile(copy, "w") as target:
@@ -37,7 +41,15 @@ def rewritten(
             info = origin.getinfo(name)
             content = origin.read(name)
             change(info)
-            target.writestr(info, content)
+            target.writestr(info, content, compresslevel=level)
+    return copy
+
+
+def copied(path: Path, change: Callable[[bytes], bytes]) -> Path:
+    """Write a copy of a wheel with changed bytes."""
+    copy = path.parent / "copy" / path.name
+    copy.parent.mkdir()
+    copy.write_bytes(change(path.read_bytes()))
     return copy
 
 
@@ -52,63 +64,39 @@ def test_another_name_of_the_same_bytes(tmp_path: Path) -> None:
     assert differences(first, second) == (Difference("", "file name", (first.name,), (second.name,)),)
 
 
-def test_headers_of_members(tmp_path: Path) -> None:
-    def date(info: zipfile.ZipInfo) -> None:
-        if info.filename == EXTENSION:
-            info.date_time = (2024, 1, 2, 3, 4, 6)
-
-    first = write_wheel(tmp_path)
-    (found,) = differences(first, rewritten(first, date, order=list))
-    assert found == Difference(EXTENSION, "date", ("1980-01-01 00:00:00",), ("2024-01-02 03:04:06",))
-
-
-def test_modes_of_members(tmp_path: Path) -> None:
-    def mode(info: zipfile.ZipInfo) -> None:
-        info.external_attr = 0o100664 << 16
-
-    first = write_wheel(tmp_path)
-    found = differences(first, rewritten(first, mode, order=list))
-    assert {(item.part, *item.old, *item.new) for item in found} == {("mode", "-rw-r--r--", "-rw-rw-r--")}
-    assert len(found) == len(zipfile.ZipFile(first).namelist())
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("date_time", (2024, 1, 2, 3, 4, 6), ("date", "1980-01-01 00:00:00", "2024-01-02 03:04:06")),
+        ("external_attr", 0o100664 << 16, ("mode", "-rw-r--r--", "-rw-rw-r--")),
+        ("compress_type", zipfile.ZIP_STORED, ("compression", "deflated", "stored")),
+    ],
+)
+def test_headers_of_members(field: str, value: object, said: tuple[str, ...], tmp_path: Path) -> None:
+    first = write_wheel(tmp_path, files={"demo/data.txt": b"a" * 9999})
+    found = differences(first, rewritten(first, lambda info: setattr(info, field, value)))
+    assert {(item.part, *item.old, *item.new) for item in found} == {said}
+    assert [item.file for item in found] == zipfile.ZipFile(first).namelist()
 
 
 def test_the_order_of_members(tmp_path: Path) -> None:
     first = write_wheel(tmp_path)
-    (found,) = differences(
-        first, rewritten(first, lambda _: None, order=lambda names: [names[1], names[0], *names[2:]])
-    )
+    (found,) = differences(first, rewritten(first, order=lambda names: [names[1], names[0], *names[2:]]))
     assert found.part == "order of members, from number 1 on"
     assert found.old[0] == found.new[1] == "demo/__init__.py"
-
-
-def test_compression(tmp_path: Path) -> None:
-    def stored(info: zipfile.ZipInfo) -> None:
-        info.compress_type = zipfile.ZIP_STORED
-
-    first = write_wheel(tmp_path, files={"demo/data.txt": b"a" * 9999})
-    found = differences(first, rewritten(first, stored, order=list))
-    assert Difference("demo/data.txt", "compression", ("deflated",), ("stored",)) in found
 
 
 def test_a_level_of_compression(tmp_path: Path) -> None:
     text = " ".join(random.Random(1).choices(["one", "two", "three", "four"], k=4000)).encode()
     first = write_wheel(tmp_path, files={"demo/data.txt": text})
-    copy = tmp_path / "copy" / first.name
-    copy.parent.mkdir()
-    with zipfile.ZipFile(first) as origin, zipfile.ZipFile(copy, "w") as target:
-        for info in origin.infolist():
-            target.writestr(info, origin.read(info), compresslevel=1)
-    found = {item.file: item for item in differences(first, copy)}
+    found = {item.file: item for item in differences(first, rewritten(first, level=1))}
     assert found["demo/data.txt"].part == "compressed form of the same content"
     assert found["demo/data.txt"].cause
 
 
 def test_bytes_between_the_members(tmp_path: Path) -> None:
     first = write_wheel(tmp_path)
-    second = tmp_path / "x" / first.name
-    second.parent.mkdir()
-    second.write_bytes(b"#!/bin/sh\n" + first.read_bytes())
-    (found,) = differences(first, second)
+    (found,) = differences(first, copied(first, lambda data: b"#!/bin/sh\n" + data))
     assert (found.file, found.part) == ("", "layout of the archive")
     assert "at 0x0: 50 4b" in found.old[0]
 
@@ -201,8 +189,5 @@ def test_damaged_objects(tmp_path: Path) -> None:
 
 def test_no_archive(tmp_path: Path) -> None:
     first = write_wheel(tmp_path)
-    second = tmp_path / "x" / first.name
-    second.parent.mkdir()
-    second.write_bytes(first.read_bytes()[:100])
-    (found,) = differences(first, second)
+    (found,) = differences(first, copied(first, lambda data: data[:100]))
     assert "cannot be read" in found.part
