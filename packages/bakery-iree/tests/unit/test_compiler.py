@@ -46,6 +46,13 @@ Stack dump:
 """
 
 
+def planned(folder: Path, targets: list[str], *names: str) -> JobPlan:
+    """Return the plan of a job for modules of ``DATA``."""
+    for name in names:
+        shutil.copy(DATA / name, folder)
+    return resolve(from_inputs(names, folder), targets, folder / "out")
+
+
 @pytest.fixture
 def plan(tmp_path: Path) -> JobPlan:
     (tmp_path / "my model.mlir").write_text((DATA / "matmul.mlir").read_text())
@@ -165,11 +172,7 @@ def test_a_broken_input_fails_without_a_compiler_and_the_rest_goes_on(plan: JobP
 
 
 def test_after_a_failed_step_the_cells_of_its_input_are_compiled_alone(tmp_path: Path) -> None:
-    for name in ("matmul", "softmax"):
-        (tmp_path / f"{name}.mlir").write_text((DATA / f"{name}.mlir").read_text())
-    job = resolve(
-        from_inputs(["matmul.mlir", "softmax.mlir"], tmp_path), ["cuda:sm_80", "cpu:generic"], tmp_path / "out"
-    )
+    job = planned(tmp_path, ["cuda:sm_80", "cpu:generic"], "matmul.mlir", "softmax.mlir")
     (inputs,) = job.inputs()
     reports = {cell.id: ModuleReport(cell) for cell in job.cells}
     options = CompileOptions(tmp_path)
@@ -200,11 +203,8 @@ def test_after_a_failed_step_the_cells_of_its_input_are_compiled_alone(tmp_path:
 
 
 def test_targets_of_an_input_are_one_step_in_any_order(tmp_path: Path) -> None:
-    (tmp_path / "matmul.mlir").write_text((DATA / "matmul.mlir").read_text())
     names = ["cuda:sm_80", "cpu:generic", "cpu:host"]
-    jobs = [
-        resolve(from_inputs(["matmul.mlir"], tmp_path), targets, tmp_path / "out") for targets in (names, names[::-1])
-    ]
+    jobs = [planned(tmp_path, targets, "matmul.mlir") for targets in (names, names[::-1])]
     one, other = ({tuple(cell.id for cell in cells) for cells in job.inputs()[0]} for job in jobs)
     assert one == other
     # What depends on the machine is a step of its own.
@@ -233,8 +233,7 @@ def test_a_record_says_what_was_compiled(tmp_path: Path) -> None:
 
 
 def test_links_that_a_compiler_makes_are_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "matmul.mlir").write_text((DATA / "matmul.mlir").read_text())
-    job = resolve(from_inputs(["matmul.mlir"], tmp_path), ["cpu:generic"], tmp_path / "out")
+    job = planned(tmp_path, ["cpu:generic"], "matmul.mlir")
     (cell,) = job.cells
     secret, exported = tmp_path / "secret", tmp_path / "stage" / cell.id
     secret.write_text("0 1")

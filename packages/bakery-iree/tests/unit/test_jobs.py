@@ -185,13 +185,7 @@ def test_every_target_has_a_record_and_a_name_of_its_own() -> None:
     assert len(set(slugs)) == len(slugs)
     assert not any("--" in slug or slug.startswith("-") for slug in slugs)
     for item in all_targets().values():
-        TargetRecord(
-            name=item.name,
-            backend=item.backend,
-            architecture=item.architecture,
-            machine=item.machine,
-            device=item.device,
-        )
+        TargetRecord.model_validate(item, from_attributes=True)
         assert all("{}" not in flag for flag in item.flags)
 
 

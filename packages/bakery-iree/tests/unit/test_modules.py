@@ -146,12 +146,16 @@ def test_module_that_is_not_what_its_record_says(
     assert said in " ".join(wrong)
 
 
+def figures_of(median: float) -> BenchmarkRecord:
+    return BenchmarkRecord(
+        function="main", repetitions=1, warmup=0, p50=median, p90=1.0, p99=1.0, mean=1.0, throughput=1.0
+    )
+
+
 def test_record_is_changed_as_a_whole(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     module = open_module(path)
-    figures = BenchmarkRecord(
-        function="main", repetitions=1, warmup=0, p50=1.0, p90=1.0, p99=1.0, mean=1.0, throughput=1.0
-    )
+    figures = figures_of(1.0)
     write_record(module, benchmark=figures)
     write_record(module, validation=None)
     again = open_module(path).record
@@ -346,13 +350,8 @@ def test_a_baseline_is_of_its_own_modules_only(tmp_path: Path) -> None:
         module = open_module(recorded(tmp_path, name=name))
         settings = Benchmark(inputs=ARGUMENTS, baseline=f"{name}.json" if name < "c" else None)
         requests.append(Request(module, (), settings, tmp_path))
-        figures = BenchmarkRecord(
-            function="main", repetitions=1, warmup=0, p50=number, p90=1.0, p99=1.0, mean=1.0, throughput=1.0
-        )
-        other = [Measured(module=f"{item}.cpu-x86-64-v3", record=figures) for item in "abc"]
-        (tmp_path / f"{name}.json").write_text(
-            Baseline(version=1, benchmarks=tuple(other)).model_dump_json(by_alias=True)
-        )
+        other = tuple(Measured(module=f"{item}.cpu-x86-64-v3", record=figures_of(number)) for item in "abc")
+        (tmp_path / f"{name}.json").write_text(Baseline(version=1, benchmarks=other).model_dump_json(by_alias=True))
     found = {title: item.record.p50 for title, item in _baselines(requests, None).items()}
     assert found == {"a.cpu-x86-64-v3": 1, "b.cpu-x86-64-v3": 2}
     assert [item.record.p50 for item in _baselines(requests, tmp_path / "c.json").values()] == [3, 3, 3]

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wheel_audit.binary import UnreadableBinary
-from wheel_audit.cubin import CubinFacts, read_cubin
 from wheel_audit.elf import read_elf
-from wheel_audit.fatbin import DeviceCode, DeviceImage, sorted_archs, unpack_lz4
+from wheel_audit.fatbin import CubinFacts, DeviceCode, DeviceImage, read_cubin, sorted_archs, unpack_lz4
 from wheel_audit.limits import Budget
 from wheel_audit.report import device_bytes
 
