@@ -11,6 +11,7 @@ from bakery.core.cell_ids import MACHINES
 from bakery.core.errors import UsageError
 from bakery.plan.values import Json
 from bakery_iree.mlir import Function
+from bakery_iree.models.module import TargetRecord
 
 PLATFORMS = {machine: platform for platform, machine in MACHINES.items() if platform.startswith("linux/")}
 """CPU architecture → platform in Docker's spelling."""
@@ -19,25 +20,12 @@ BATCH = 32
 """Cells that are baked together: one call of buildx costs as much as the compilation of a small module."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleTarget:
-    """A target of a compilation.
+class ModuleTarget(TargetRecord):
+    """A target of a compilation, with the ``flags`` of iree-compile.
 
-    Attributes:
-        name: as on the command line, ``cuda:sm_80``.
-        backend: ``cpu``, ``cuda``, ``vulkan``, ``metal`` or ``rocm``.
-        architecture: of the device; empty if there is none.
-        machine: the CPU architecture of the code, ``x86_64`` or ``aarch64``; empty for GPUs.
-        device: the value for ``iree-run-module --device=``.
-        flags: of iree-compile.
-        is_local: the result depends on the machine that compiles.
+    ``is_local``: the result depends on the machine that compiles.
     """
 
-    name: str
-    backend: str
-    architecture: str
-    machine: str
-    device: str
     flags: tuple[str, ...]
     is_local: bool = False
 

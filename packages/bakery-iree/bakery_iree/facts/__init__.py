@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from bakery.toolchains.facts.rows import Row
+from bakery_iree.models.module import Backend, Machine
 
 
 class IreeRelease(Row):
@@ -28,13 +29,13 @@ class IreeTarget(Row):
         is_local: the result depends on the machine that compiles.
     """
 
-    backend: str
+    backend: Backend
     names: tuple[str, ...]
     flags: tuple[str, ...]
     device: str
     prefix: str = ""
     architecture: str = ""
-    machine: str = ""
+    machine: Machine = ""
     is_local: bool = False
 
 

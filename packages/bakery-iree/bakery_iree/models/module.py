@@ -18,6 +18,8 @@ VERSION = 1
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Count = Annotated[StrictInt, Field(ge=0)]
 Difference = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
+Backend = Literal["cpu", "cuda", "vulkan", "metal", "rocm"]
+Machine = Literal["x86_64", "aarch64", ""]
 Seconds = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -59,11 +61,11 @@ class TargetRecord(Model):
 
     name: Line
     """The target as it is written on the command line: ``cuda:sm_80``."""
-    backend: Literal["cpu", "cuda", "vulkan", "metal", "rocm"]
+    backend: Backend
     """The kind of device."""
     architecture: str
     """The architecture of the device: ``x86-64-v3``, ``sm_80``, ``gfx942``. Empty if there is none."""
-    machine: Literal["x86_64", "aarch64", ""] = ""
+    machine: Machine = ""
     """The CPU architecture that the code is for. Empty for GPU targets, whose modules run with any CPU."""
     device: Line
     """The value for ``iree-run-module --device=``."""

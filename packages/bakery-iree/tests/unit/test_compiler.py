@@ -127,7 +127,7 @@ def test_a_result_is_kept_only_if_it_was_compiled_here_of_the_same(plan: JobPlan
     assert reusable_record(replace(plan, compiler="3.12.0"), cell, known) is None
     assert reusable_record(plan, replace(cell, flags=(*cell.flags, "--x")), known) is None
     assert reusable_record(plan, replace(cell, source=replace(cell.source, sha256="0" * 64)), known) is None
-    assert reusable_record(plan, replace(cell, target=replace(cell.target, is_local=True)), known) is None
+    assert reusable_record(plan, replace(cell, target=cell.target.model_copy(update={"is_local": True})), known) is None
     module.write_bytes(b"y")
     assert reusable_record(plan, cell, known) is None
 
