@@ -1,12 +1,14 @@
 """The bar: 40 defects planted in wheels made by a compiler are all found, and good wheels have none.
 
 The good ones are looked at by every tool there is, as a bake's are. A planted defect meets the tools where they are
-the ones to find it. Defects of RECORD, of tags and of the archive are in ``test_audit_defects.py``.
+the ones to find it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import stat
+import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from shutil import which
@@ -16,7 +18,7 @@ import pytest
 from built import MODULE, Object, build, calls, library, program
 from fatbins import for_archs
 from sample import sampled
-from wheels import EXTENSION, TAG, Make
+from wheels import EXTENSION, TAG
 from wheels import write_wheel as write_files
 
 from wheel_audit.auditor import audit_wheel
@@ -26,6 +28,8 @@ from wheel_audit.finding import Severity
 from wheel_audit.tools import AuditwheelReport, ToolResults
 
 pytestmark = pytest.mark.skipif(which("g++") is None, reason="needs gcc and g++")
+
+Make = Callable[[Path], Path]
 
 ABI3_TAG = "cp39-abi3-manylinux_2_28_x86_64"
 ABI3 = "demo/_core.abi3.so"
@@ -182,6 +186,16 @@ def test_a_good_wheel_has_no_error_whoever_looks(name: str, tmp_path: Path) -> N
     assert [f for f in findings if f.severity in (Severity.ERROR, Severity.WARNING, Severity.SKIPPED)] == []
 
 
+def _edited(make: Make, change: Callable[[zipfile.ZipFile], None]) -> Make:
+    def edited(folder: Path) -> Path:
+        path = make(folder)
+        with zipfile.ZipFile(path, "a") as zipped:
+            change(zipped)
+        return path
+
+    return edited
+
+
 def _arm() -> bytes:
     """Return an object that says it is for aarch64."""
     data = build()()
@@ -293,6 +307,12 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         replace(CUDA, requires=("numpy>=2",)),
     ),
     # Tags and names
+    "tag of another system": ("promised-plat", plain(tag="cp311-cp311-manylinux_2_34_x86_64"), PLAIN),
+    "bare linux tag": ("linux-tag", plain(tag="cp311-cp311-linux_x86_64"), PLAIN),
+    "tag of another machine": ("promised-platform", plain(tag="cp311-cp311-manylinux_2_28_aarch64"), PLAIN),
+    "tag of another Python": ("promised-python", plain(tag="cp312-cp312-manylinux_2_28_x86_64"), PLAIN),
+    "module of another Python": ("extension-abi", plain(path=EXTENSION.replace("311", "310")), PLAIN),
+    "machine code for any platform": ("any-tag", plain(tag="py3-none-any"), PLAIN),
     "stable ABI of a later Python than promised": (
         "promised-python",
         plain(limited("3.11"), "cp311-abi3-manylinux_2_28_x86_64", ABI3),
@@ -305,6 +325,11 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         PLAIN,
     ),
     "uses a later stable ABI": ("abi3-violation", plain(limited("3.10", USES_MODULE_STATE), ABI3_TAG, ABI3), PLAIN),
+    "renamed to another tag": (
+        "metadata-tags",
+        plain(tag="cp311-cp311-linux_x86_64", filename=f"demo-1.0-{TAG}.whl"),
+        PLAIN,
+    ),
     "Root-Is-Purelib lies": (
         "root-is-purelib",
         plain(wheel=f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {TAG}\n"),
@@ -315,6 +340,7 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         plain(filename=f"demo-1.0+cu128-{TAG}.whl", metadata=about().replace("Version: 1.0", "Version: 1.0+cu128")),
         replace(PUBLIC, version=None),
     ),
+    "another version": ("promised-version", plain(), replace(PLAIN, version="1.1")),
     # METADATA and RECORD
     "no Metadata-Version": ("metadata-field", plain(metadata="Name: demo\nVersion: 1.0\n"), PLAIN),
     "no Name": ("metadata-name", plain(metadata="Metadata-Version: 2.1\nVersion: 1.0\n"), PLAIN),
@@ -325,8 +351,28 @@ DEFECTS: dict[str, tuple[str, Make, ExpectedWheel]] = {
         plain(metadata=about("Description-Content-Type: text/x-rst", text=BROKEN_RST)),
         PUBLIC,
     ),
+    "RECORD line missing": ("record-unlisted", plain(edit_record=lambda text: text.partition("\n")[2]), PLAIN),
+    "RECORD names a file that is not there": (
+        "record-absent",
+        plain(edit_record=lambda text: f"demo/gone.py,sha256=x,1\n{text}"),
+        PLAIN,
+    ),
+    "wrong hash": ("record-hash", plain(edit_record=lambda text: text.replace("sha256=", "sha256=A", 1)), PLAIN),
+    "wrong size": ("record-size", plain(edit_record=lambda text: text.replace(",0\n", ",7\n", 1)), PLAIN),
     # The archive
+    "setuid": ("archive-mode", plain(modes={EXTENSION: 0o104755}), PLAIN),
     "writable by everyone": ("archive-mode", plain(modes={EXTENSION: 0o100777}), PLAIN),
+    "link to nothing": (
+        "archive-link",
+        plain(files={"demo/libdemo.so": b"libdemo.so.1"}, modes={"demo/libdemo.so": stat.S_IFLNK | 0o777}),
+        PLAIN,
+    ),
+    "path that leads out": ("archive-path", plain(files={"../evil.pth": b"import os\n"}), PLAIN),
+    "same path twice": (
+        "archive-duplicate",
+        _edited(plain(), lambda zipped: zipped.writestr("demo/__init__.py", b"")),
+        PLAIN,
+    ),
     "paths that differ in case alone": (
         "archive-case",
         pure({"demo/Core.py": b"1\n", "demo/core.py": b"2\n"}),
@@ -347,6 +393,7 @@ def test_there_are_forty_and_more() -> None:
     assert {check for check, *_ in DEFECTS.values()} <= check_ids().keys()
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check, make, expected = DEFECTS[name]
