@@ -9,16 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from init_projects import write_project
+from init_projects import made, write_project
 
 from bakery.core.errors import BakeryError
 from bakery.init.findings import Toml, read_toml
-from bakery.init.make import make_recipe
-from bakery.init.project import candidates
 from bakery.init.read_setup_py import read_setup_py
 from bakery.init.read_tests import listed_requirements
 from bakery.init.tree import Tree, scan
-from bakery.init.write import find_target
 
 PROJECT = '[project]\nname = "victim"\nversion = "1"\n'
 VARIABLE = '"${A}"'
@@ -27,10 +24,8 @@ LIMIT_S = 5.0
 
 
 def make(root: Path) -> None:
-    tree = scan(root)
-    target = find_target(tree, pyproject=False)
     with suppress(BakeryError):
-        make_recipe(tree, candidates(tree)[0], target, None, lambda _question, options: options[0])
+        made(root)
 
 
 def listed(item: str, times: int) -> str:

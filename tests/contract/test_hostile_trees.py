@@ -10,14 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from init_projects import PROJECTS, write_project
+from init_projects import PROJECTS, made, write_project
 
 from bakery.core.errors import BakeryError
 from bakery.init import tree as trees
-from bakery.init.make import make_recipe
 from bakery.init.project import candidates
 from bakery.init.tree import scan
-from bakery.init.write import MOST_LINES, find_target
+from bakery.init.write import MOST_LINES
 
 PROJECT = '[project]\nname = "victim"\nversion = "1"\n'
 SLOW_S = 20.0
@@ -25,12 +24,10 @@ SLOW_S = 20.0
 
 
 def recipe(root: Path) -> str:
-    tree = scan(root)
-    target = find_target(tree, pyproject=False)
-    made = make_recipe(tree, candidates(tree)[0], target, None, lambda _question, options: options[0])
-    tomllib.loads(made.text)
-    assert made.text.count("\n") <= MOST_LINES
-    return made.text
+    text = made(root).text
+    tomllib.loads(text)
+    assert text.count("\n") <= MOST_LINES
+    return text
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from init_projects import PROJECTS, write_project
+from init_projects import PROJECTS, made, write_project
 
-from bakery.init.make import make_recipe
 from bakery.init.project import candidates
 from bakery.init.tree import scan
-from bakery.init.write import MOST_LINES, find_target
+from bakery.init.write import MOST_LINES
 
 FOLDER = Path(__file__).parent / "init"
 
@@ -19,11 +18,9 @@ FOLDER = Path(__file__).parent / "init"
 @pytest.mark.parametrize("name", PROJECTS)
 def test_recipe(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
     root = write_project(tmp_path / name, PROJECTS[name])
-    tree = scan(root)
-    (source,) = candidates(tree)
-    target = find_target(tree, pyproject=False)
-    made = make_recipe(tree, source, target, None, lambda _question, options: options[0])
-    draft, text = made.draft, made.text
+    assert len(candidates(scan(root))) == 1
+    recipe = made(root)
+    draft, text = recipe.draft, recipe.text
     assert text.count("\n") <= MOST_LINES
     assert not list(root.rglob("RAN"))
     golden(FOLDER / f"{name}.toml", text)

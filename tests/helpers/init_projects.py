@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from bakery.init.bases import BaseChoice
+from bakery.init.make import Checked, make_recipe
+from bakery.init.project import candidates
+from bakery.init.tree import scan
+from bakery.init.write import find_target
+
 TRAP = "from pathlib import Path\nPath(__file__).with_name('RAN').touch()\n"
 """The start of each setup.py: nothing may run it."""
 
@@ -384,3 +390,11 @@ def write_project(root: Path, files: Mapping[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
     return root
+
+
+def made(root: Path, files: Mapping[str, str] | None = None, base: BaseChoice | None = None) -> Checked:
+    """Return what ``init`` writes for a folder with these files, with the first answer to each question."""
+    tree = scan(write_project(root, files or {}))
+    source = next(iter(candidates(tree)), "")
+    target = find_target(tree, pyproject=False)
+    return make_recipe(tree, source, target, base, lambda _question, options: options[0])

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from init_projects import write_project
+from init_projects import made, write_project
 
 from bakery.init.built_files import built_files
-from bakery.init.make import make_recipe
 from bakery.init.tree import scan
-from bakery.init.write import find_target
 
 CU = "#include <torch/extension.h>\n#include <cublas_v2.h>\n"
 PROJECT = '[build-system]\nrequires = ["{backend}"]\nbuild-backend = "{backend}.build"\n[project]\nname = "wavy"\n'
@@ -104,10 +102,9 @@ endif
         "src/CMakeLists.txt": "add_library(g ../gpu/kernel.cu)\nenable_language(CUDA)\n",
         **below,
     }
-    tree = scan(write_project(tmp_path, files))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, chosen: chosen[0])
-    assert ("builder.toolkit" in made.draft.entries) is is_built
-    assert "pkgconf-pkg-config" in made.draft.texts("builder.system-packages") or not is_built
+    recipe = made(tmp_path, files)
+    assert ("builder.toolkit" in recipe.draft.entries) is is_built
+    assert "pkgconf-pkg-config" in recipe.draft.texts("builder.system-packages") or not is_built
 
 
 @pytest.mark.parametrize(
@@ -131,9 +128,8 @@ endif
 )
 def test_a_definition_that_switches_a_branch_of_cmake_off(tmp_path: Path, settings: str, is_built: bool) -> None:
     files = {"CMakeLists.txt": ALGEBRA, "wavy/fast.cpp": "", "gpu/kernel.cu": "", "pyproject.toml": CORE + settings}
-    tree = scan(write_project(tmp_path, files))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, chosen: chosen[0])
-    assert ("builder.toolkit" in made.draft.entries) is is_built
+    recipe = made(tmp_path, files)
+    assert ("builder.toolkit" in recipe.draft.entries) is is_built
 
 
 @pytest.mark.parametrize(
@@ -147,9 +143,8 @@ def test_a_definition_that_is_off(tmp_path: Path, condition: str, is_built: bool
         "gpu/CMakeLists.txt": "enable_language(CUDA)\n",
         "pyproject.toml": f"{CORE}[tool.scikit-build.cmake.define]\nPLUS = false\n",
     }
-    tree = scan(write_project(tmp_path, files))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, chosen: chosen[0])
-    assert ("builder.toolkit" in made.draft.entries) is is_built
+    recipe = made(tmp_path, files)
+    assert ("builder.toolkit" in recipe.draft.entries) is is_built
 
 
 def test_headers_are_those_near_compiled_files(tmp_path: Path) -> None:
@@ -178,10 +173,9 @@ def test_headers_are_those_near_compiled_files(tmp_path: Path) -> None:
     ],
 )
 def test_a_kernel_that_no_build_compiles_needs_no_framework(tmp_path: Path, files: dict[str, str]) -> None:
-    tree = scan(write_project(tmp_path, {"wavy/__init__.py": "", "utils/kernel.cu": CU, **files}))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert not {"builder.framework", "matrix.torch", "matrix.cuda", "builder.components"} & made.draft.entries.keys()
-    notes = [note for note in made.draft.notes if "no build file compiles it" in note]
+    recipe = made(tmp_path, {"wavy/__init__.py": "", "utils/kernel.cu": CU, **files})
+    assert not {"builder.framework", "matrix.torch", "matrix.cuda", "builder.components"} & recipe.draft.entries.keys()
+    notes = [note for note in recipe.draft.notes if "no build file compiles it" in note]
     assert [note.split()[0] for note in notes] == ["utils/kernel.cu", "utils/kernel.cu:1"]
 
 
@@ -191,7 +185,6 @@ def test_a_kernel_that_the_build_compiles_does(tmp_path: Path) -> None:
         "CMakeLists.txt": "project(wavy CXX)\nadd_library(w MODULE wavy/kernel.cu)\n",
         "wavy/kernel.cu": CU,
     }
-    tree = scan(write_project(tmp_path, files))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert made.draft.entries["builder.framework"].value == "torch"
-    assert made.draft.entries["builder.framework"].reason == "wavy/kernel.cu:1"
+    recipe = made(tmp_path, files)
+    assert recipe.draft.entries["builder.framework"].value == "torch"
+    assert recipe.draft.entries["builder.framework"].reason == "wavy/kernel.cu:1"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+import init_projects
 import pytest
-from init_projects import write_project
 
 from bakery.core.errors import OutputError
 from bakery.init.bases import base_choice
-from bakery.init.make import Checked, make_recipe
 from bakery.init.tree import scan
 from bakery.init.write import find_target
 
@@ -23,12 +22,16 @@ setup(name="demo", version="1", packages=["demo"], ext_modules=[%s], cmdclass={"
 """
 _CALL = 'CUDAExtension("demo._c", ["csrc/a.cu"])'
 _FILES = {"csrc/a.cu": "", "demo/__init__.py": ""}
+PYPROJECT = """[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1"
+"""
+_CMAKE = {"pyproject.toml": PYPROJECT, "CMakeLists.txt": "project(demo)\nadd_subdirectory(vendor/engine)\n"}
 
-
-def made(tmp_path: Path, files: Mapping[str, str]) -> Checked:
-    tree = scan(write_project(tmp_path, files))
-    target = find_target(tree, pyproject=False)
-    return make_recipe(tree, "", target, base_choice("debian"), lambda _question, options: options[0])
+made = partial(init_projects.made, base=base_choice("debian"))
 
 
 def setup_py(before: str = "", call: str = _CALL, after: str = "") -> dict[str, str]:
@@ -268,11 +271,6 @@ def test_shared_objects_that_are_there_already_are_said(tmp_path: Path) -> None:
     assert any(note.startswith("pkg/liba.so") for note in found.draft.notes)
 
 
-_CMAKE = {
-    "pyproject.toml": '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
-    '[project]\nname = "demo"\nversion = "1"\n',
-    "CMakeLists.txt": "project(demo)\nadd_subdirectory(vendor/engine)\n",
-}
 _ENGINE = """project(engine LANGUAGES C CXX)
 option(ENGINE_LOGS "Logs" OFF)
 if (ENGINE_LOGS)
@@ -333,11 +331,7 @@ if(DEMO_USE_CUDA)
   enable_language(CUDA)
 endif()
 """
-    pyproject = (
-        '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
-        '[project]\nname = "demo"\nversion = "1"\n'
-    )
-    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake})
+    found = made(tmp_path, {**_CMAKE, "CMakeLists.txt": cmake})
     entry = found.draft.entries["wheel.config-settings"]
     assert entry.value == {"cmake.define.DEMO_USE_CUDA": "ON"}
     assert entry.reason.startswith("CMakeLists.txt:3")
@@ -352,9 +346,8 @@ if(DEMO_TEST)
 endif()
 """
     tests = "if(DEMO_TEST_CUDA)\n  enable_language(CUDA)\nendif()\n"
-    pyproject = '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
-    files = {"pyproject.toml": pyproject, "CMakeLists.txt": cmake, "tests/CMakeLists.txt": tests, "src/__init__.py": ""}
-    found = made(tmp_path, {**files, "pyproject.toml": f'{pyproject}[project]\nname = "demo"\nversion = "1"\n'})
+    files = {"CMakeLists.txt": cmake, "tests/CMakeLists.txt": tests, "src/__init__.py": ""}
+    found = made(tmp_path, {**_CMAKE, **files})
     assert "builder.toolkit" not in found.draft.entries
     assert "wheel.config-settings" not in found.draft.entries
     # The folder of the sources is no package, though it has an __init__.py.
@@ -369,12 +362,10 @@ def test_a_module_is_no_package_because_its_sources_are_in_a_folder_of_its_name(
 
 
 def test_a_list_that_cibuildwheel_has_is_the_only_one(tmp_path: Path) -> None:
-    pyproject = (
-        '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
-        '[project]\nname = "demo"\nversion = "1"\n'
-        '[tool.cibuildwheel]\nconfig-settings = { "cmake.define.CMAKE_CUDA_ARCHITECTURES" = "all" }\n'
+    settings = '[tool.cibuildwheel]\nconfig-settings = { "cmake.define.CMAKE_CUDA_ARCHITECTURES" = "all" }\n'
+    found = made(
+        tmp_path, {"pyproject.toml": PYPROJECT + settings, "CMakeLists.txt": "project(demo LANGUAGES CXX CUDA)\n"}
     )
-    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": "project(demo LANGUAGES CXX CUDA)\n"})
     assert found.draft.entries["wheel.config-settings"].value == {"cmake.define.CMAKE_CUDA_ARCHITECTURES": "all"}
     assert "builder.environment" not in found.draft.entries
 
@@ -434,9 +425,8 @@ def test_a_static_library_of_cuda_is_named(tmp_path: Path, target: str, is_named
 
 @pytest.mark.parametrize("own", ["", 'set_target_properties(demo PROPERTIES INSTALL_RPATH "$ORIGIN")\n'])
 def test_a_build_with_cmake_gets_an_rpath_to_the_libraries(tmp_path: Path, own: str) -> None:
-    pyproject = '[project]\nname = "demo"\n[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n'
     cmake = "project(demo LANGUAGES CXX CUDA)\nfind_package(CUDAToolkit)\ntarget_link_libraries(demo PRIVATE CUDA::curand)\n"
-    found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake + own})
+    found = made(tmp_path, {**_CMAKE, "CMakeLists.txt": cmake + own})
     assert "LDFLAGS" not in found.text
     assert found.draft.entries["wheel.config-settings"].value == {
         "cmake.define.CMAKE_INSTALL_RPATH": "$ORIGIN/../nvidia/cu13/lib"
@@ -448,10 +438,7 @@ def test_a_build_with_cmake_gets_an_rpath_to_the_libraries(tmp_path: Path, own: 
 def test_a_project_that_requires_nvidias_wheels_itself_gets_an_rpath_unless_it_has_one(
     tmp_path: Path, own: str
 ) -> None:
-    pyproject = (
-        '[project]\nname = "demo"\ndependencies = ["nvidia-cuda-runtime==13.*"]\n'
-        '[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n'
-    )
+    pyproject = PYPROJECT + 'dependencies = ["nvidia-cuda-runtime==13.*"]\n'
     cmake = f"{own}set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)\nproject(demo LANGUAGES CXX CUDA)\n"
     found = made(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": cmake})
     assert ("CMAKE_INSTALL_RPATH" in found.text) == (not own)
@@ -479,10 +466,6 @@ def test_a_pin_of_torch_is_taken(tmp_path: Path, where: str) -> None:
 def test_a_requirement_that_no_known_torch_fits_is_said(tmp_path: Path) -> None:
     entry = made(tmp_path, setup_py("", _CALL, ', install_requires=["torch>=2.90"]')).draft.entries["matrix.torch"]
     assert entry.reason.startswith("WRONG: the project requires torch>=2.90, and Bakery knows no such release")
-
-
-def test_torch_with_cuda_limits_the_memory_of_compilers(tmp_path: Path) -> None:
-    assert made(tmp_path, setup_py()).draft.entries["builder.job-memory"].value == "4 GB"
 
 
 def test_the_stable_abi_of_torch(tmp_path: Path) -> None:
@@ -538,7 +521,7 @@ def test_the_module_that_an_sdist_lists(tmp_path: Path) -> None:
 
 
 def test_printing_does_not_ask_for_a_folder_without_a_recipe(tmp_path: Path) -> None:
-    root = write_project(tmp_path, {**setup_py(), "bakery.toml": "kept"})
+    root = init_projects.write_project(tmp_path, {**setup_py(), "bakery.toml": "kept"})
     target = find_target(scan(root), pyproject=False, is_printed=True)
     assert target.file == root / "bakery.toml"
     with pytest.raises(OutputError, match="exists already"):
@@ -557,7 +540,5 @@ def test_a_variable_with_another_value_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("named", "packages"), [("", []), ("enable_language(Fortran)\n", ["gfortran"])])
 def test_fortran_that_cmake_does_not_name_is_not_compiled(tmp_path: Path, named: str, packages: list[str]) -> None:
     cmake = f"project(demo LANGUAGES CXX)\noption(FORTRAN OFF)\nif(FORTRAN)\nenable_language(Fortran)\nendif()\n{named}"
-    pyproject = '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
-    pyproject += '[project]\nname = "demo"\nversion = "1"\n'
-    files = {"pyproject.toml": pyproject, "CMakeLists.txt": cmake, "include/demo.f90": "", "src/a.cpp": ""}
+    files = {**_CMAKE, "CMakeLists.txt": cmake, "include/demo.f90": "", "src/a.cpp": ""}
     assert made(tmp_path, files).draft.texts("builder.system-packages") == packages

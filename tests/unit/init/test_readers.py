@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from init_projects import BAKE_FILE, TORCH, write_project
+from init_projects import BAKE_FILE, TORCH, made, write_project
 from repositories import commit, git
 
 from bakery.init.bases import BaseChoice, base_choice
 from bakery.init.findings import read_toml, requirement_name
-from bakery.init.make import make_recipe
 from bakery.init.project import candidates, read_project
 from bakery.init.read_bake_file import BakeFile, read_bake_file
 from bakery.init.read_cibuildwheel import Cibuildwheel, read_cibuildwheel
@@ -21,7 +20,7 @@ from bakery.init.read_native import read_cmake, read_sources
 from bakery.init.read_setup_py import read_setup_py
 from bakery.init.read_tests import NoSuchListError, listed_requirements
 from bakery.init.tree import scan
-from bakery.init.write import Entry, find_target
+from bakery.init.write import Entry
 from bakery.plan.values import substitute
 
 DEBIAN = base_choice("debian")
@@ -140,10 +139,9 @@ def test_pythons_of_cibuildwheel(
     text = (
         f'project = {{ name = "demo", version = "1", requires-python = ">=3.11" }}\n\n[tool.cibuildwheel]\n{settings}\n'
     )
-    tree = scan(write_project(tmp_path, {"pyproject.toml": text, "demo.c": ""}))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert made.draft.texts("matrix.python") == pythons
-    assert [tuple(item) for item in made.draft.rest] == rest
+    recipe = made(tmp_path, {"pyproject.toml": text, "demo.c": ""})
+    assert recipe.draft.texts("matrix.python") == pythons
+    assert [tuple(item) for item in recipe.draft.rest] == rest
 
 
 @pytest.mark.parametrize(
@@ -393,11 +391,10 @@ TEST_EXTRA = '[project.optional-dependencies]\ntest = ["pytest>=8", "numpy", "x 
 def test_tests_of_the_project(
     tmp_path: Path, files: dict[str, str], command: str | None, sent: list[str], requirements: list[str]
 ) -> None:
-    tree = scan(write_project(tmp_path, {"pyproject.toml": DEMO, "wavy/__init__.py": "", **files}))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    test = made.plan.cibuildwheel
-    assert made.draft.entries.get("test.command", Entry("", "", None)).value == command
-    sent_files = list(made.plan.facts.test_files)
+    recipe = made(tmp_path, {"pyproject.toml": DEMO, "wavy/__init__.py": "", **files})
+    test = recipe.plan.cibuildwheel
+    assert recipe.draft.entries.get("test.command", Entry("", "", None)).value == command
+    sent_files = list(recipe.plan.facts.test_files)
     assert (sent_files, [substitute(item, {}) for item in test.test_requirements]) == (sent, requirements)
 
 
@@ -417,10 +414,9 @@ def test_tests_that_are_not_taken_are_named(tmp_path: Path) -> None:
 
 
 def test_tests_that_may_need_a_gpu_are_named(tmp_path: Path) -> None:
-    tree = scan(write_project(tmp_path, {**TORCH, "tests/test_a.py": "import pytest\n"}))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert "test.command" not in made.draft.entries
-    assert ("the tests (tests/test_a.py)", "they may need a GPU; see test.gpu") in made.draft.rest
+    recipe = made(tmp_path, {**TORCH, "tests/test_a.py": "import pytest\n"})
+    assert "test.command" not in recipe.draft.entries
+    assert ("the tests (tests/test_a.py)", "they may need a GPU; see test.gpu") in recipe.draft.rest
 
 
 def test_what_a_lost_preparation_made_is_not_used(tmp_path: Path) -> None:
@@ -442,10 +438,8 @@ def test_a_setup_py_that_would_download_a_wheel(tmp_path: Path) -> None:
     text = (
         'from setuptools import Extension, setup\nSKIP = os.getenv("DEMO_FORCE_BUILD", "FALSE")\nsetup(name="demo")\n'
     )
-    root = write_project(tmp_path, {"setup.py": text, "demo.c": ""})
-    tree = scan(root)
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert 'environment = { DEMO_FORCE_BUILD = "TRUE" }' in made.text
+    recipe = made(tmp_path, {"setup.py": text, "demo.c": ""})
+    assert 'environment = { DEMO_FORCE_BUILD = "TRUE" }' in recipe.text
 
 
 def test_a_test_command_that_lacks_its_requirements(tmp_path: Path) -> None:
@@ -491,11 +485,9 @@ def test_settings_of_linux_come_first(tmp_path: Path) -> None:
 
 def test_a_bake_file_that_the_rules_refuse_is_not_carried_over(tmp_path: Path) -> None:
     bake = BAKE_FILE["docker-bake.hcl"].replace('"80;90"', '"90;130"')
-    root = write_project(tmp_path, {**BAKE_FILE, "docker-bake.hcl": bake})
-    tree = scan(root)
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert [line.what for line in made.draft.rest] == ["docker-bake.hcl"]
-    assert "130" not in made.text
+    recipe = made(tmp_path, {**BAKE_FILE, "docker-bake.hcl": bake})
+    assert [line.what for line in recipe.draft.rest] == ["docker-bake.hcl"]
+    assert "130" not in recipe.text
 
 
 @pytest.mark.parametrize(
@@ -728,24 +720,22 @@ def test_the_version_is_that_of_git(tmp_path: Path, tags: tuple[str, ...], relea
     for number, tag in enumerate(tags):
         commit(root, 1_700_000_000 + number, x=tag)
         git(root, "tag", tag)
-    tree = scan(root)
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    recipe = made(root)
     newest = f"the newest is {release}" if release else "no tag names a release yet"
     said = "setuptools-scm (pyproject.toml:2) reads the version from git's tags, in the build as in the checkout"
-    assert f"{said}; {newest}" in made.draft.notes
+    assert f"{said}; {newest}" in recipe.draft.notes
     # A constant would not follow the next tag.
-    assert "VERSION" not in made.text
+    assert "VERSION" not in recipe.text
 
 
 def test_a_version_of_git_without_git(tmp_path: Path) -> None:
     text = '[build-system]\nrequires = ["{tool}"]\n[project]\nname = "demo"\n'
     for tool, told in (("hatch-vcs", "SETUPTOOLS_SCM_PRETEND_VERSION"), ("versioneer", "")):
-        tree = scan(write_project(tmp_path / tool, {"pyproject.toml": text.format(tool=tool), "demo.c": ""}))
-        made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-        (note,) = (note for note in made.draft.notes if tool in note)
+        recipe = made(tmp_path / tool, {"pyproject.toml": text.format(tool=tool), "demo.c": ""})
+        (note,) = (note for note in recipe.draft.notes if tool in note)
         assert "no git checkout: build in one" in note
         assert told in note
-        assert "VERSION" not in made.text
+        assert "VERSION" not in recipe.text
     # A source distribution knows its version.
     root = write_project(
         tmp_path / "sdist", {"pyproject.toml": text.format(tool="hatch-vcs"), "PKG-INFO": "Name: demo\n"}
@@ -764,9 +754,8 @@ def test_a_stable_abi_that_meson_python_tags(requires: str, expected: str, tmp_p
     backend = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\n'
     named = f'[project]\nname = "demo"\nversion = "1"\n{requires}[tool.meson-python]\nlimited-api = true\n'
     meson = "project('demo', 'c')\npy.extension_module('demo', 'demo.c', limited_api: '3.7')\n"
-    tree = scan(write_project(tmp_path, {"pyproject.toml": backend + named, "meson.build": meson, "demo.c": ""}))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
-    assert f'abi3 = "{expected}"' in made.text
+    recipe = made(tmp_path, {"pyproject.toml": backend + named, "meson.build": meson, "demo.c": ""}, DEBIAN)
+    assert f'abi3 = "{expected}"' in recipe.text
 
 
 @pytest.mark.parametrize(
@@ -793,10 +782,9 @@ def test_a_stable_abi_that_pyo3_is_told(maturin: str, cargo: str, expected: str 
         "Cargo.toml": f'[package]\nname = "demo-core"\n{cargo}',
         "Cargo.lock": "",
     }
-    tree = scan(write_project(tmp_path, files))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
-    assert ('imports = ["demo_core"]' in made.text) == ("[lib]" in cargo)
-    found = re.search("abi3 = (.*?) ", made.text)
+    recipe = made(tmp_path, files, DEBIAN)
+    assert ('imports = ["demo_core"]' in recipe.text) == ("[lib]" in cargo)
+    found = re.search("abi3 = (.*?) ", recipe.text)
     assert (found[1] if found else None) == expected
 
 
@@ -815,8 +803,7 @@ def test_a_stable_abi_that_pyo3_is_told(maturin: str, cargo: str, expected: str 
 def test_cython_that_pip_builds_without(backend: str, setup: str, is_required: bool, tmp_path: Path) -> None:
     """What is stated as required decides, unless the build fails without Cython."""
     files = {"setup.py": f"from setuptools import setup\n{setup}\nsetup(name='demo')\n", "fast/a.pyx": "x = 1\n"}
-    tree = scan(
-        write_project(tmp_path, {**files, **({"pyproject.toml": f"[build-system]\n{backend}\n"} if backend else {})})
+    recipe = made(
+        tmp_path, {**files, **({"pyproject.toml": f"[build-system]\n{backend}\n"} if backend else {})}, DEBIAN
     )
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), DEBIAN, lambda _question, options: options[0])
-    assert ("cython" in made.text.lower().partition("requirements = ")[2].partition("]")[0]) == is_required
+    assert ("cython" in recipe.text.lower().partition("requirements = ")[2].partition("]")[0]) == is_required

@@ -7,13 +7,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from init_projects import write_project
+from init_projects import made
 
 from bakery.init.bases import base_choice
-from bakery.init.make import make_recipe
 from bakery.init.read_workflows import Workflow, expand, read_workflows
 from bakery.init.tree import scan
-from bakery.init.write import find_target
 
 
 def read(folder: Path, *jobs: str, refused: str = "") -> Workflow | None:
@@ -135,10 +133,9 @@ def test_a_free_threaded_python_of_a_matrix_is_one_of_the_base(tmp_path: Path) -
         "w: {strategy: {matrix: {python: ['3.9', '3.13t', '3.14t', '3.14']}}, steps: [{run: pip wheel .}]}\n",
     )
     files = {"pyproject.toml": '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.10"\n', "a.c": ""}
-    tree = scan(write_project(tmp_path, files))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert made.draft.texts("matrix.python") == ["3.14", "3.14t"]
-    assert [(item.what, item.reason) for item in made.draft.rest] == [
+    recipe = made(tmp_path, files)
+    assert recipe.draft.texts("matrix.python") == ["3.14", "3.14t"]
+    assert [(item.what, item.reason) for item in recipe.draft.rest] == [
         ("Python 3.13t (.github/workflows/build.yml:2)", "not in the base"),
         ("Python 3.9 (.github/workflows/build.yml:2)", "requires-python leaves it out"),
     ]
@@ -327,11 +324,10 @@ def test_variables_of_cibuildwheel(
 ) -> None:
     read(tmp_path, job if job is CIBW else f"wheels: {{{job}}}\n")
     text = '[project]\nname = "a"\nversion = "1"\n' + (f"[tool.cibuildwheel]\n{settings}\n" if settings else "")
-    tree = scan(write_project(tmp_path, {"pyproject.toml": text, "a.c": ""}))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
+    recipe = made(tmp_path, {"pyproject.toml": text, "a.c": ""})
     every = list(base_choice("manylinux_2_28").pythons)
-    assert made.draft.texts("matrix.python") == (every if pythons is None else pythons)
-    assert made.draft.texts("platforms") == platforms
+    assert recipe.draft.texts("matrix.python") == (every if pythons is None else pythons)
+    assert recipe.draft.texts("platforms") == platforms
 
 
 def test_variables_of_cibuildwheel_that_are_not_read_are_named(tmp_path: Path) -> None:
@@ -358,9 +354,8 @@ def test_a_job_that_tests_says_nothing_of_what_cibuildwheel_builds(
     steps = f"steps: [{{run: {job}}}, {{uses: actions/upload-artifact@v6}}]"
     read(tmp_path, f"t: {{runs-on: ubuntu-24.04, {matrix}, {steps}}}\n")
     text = f'[project]\nname = "a"\nversion = "1"\n{settings}'
-    tree = scan(write_project(tmp_path, {"pyproject.toml": text, "a.c": ""}))
-    made = make_recipe(tree, "", find_target(tree, pyproject=False), None, lambda _question, options: options[0])
-    assert made.draft.texts("matrix.python") == (pythons or list(base_choice("manylinux_2_28").pythons))
+    recipe = made(tmp_path, {"pyproject.toml": text, "a.c": ""})
+    assert recipe.draft.texts("matrix.python") == (pythons or list(base_choice("manylinux_2_28").pythons))
 
 
 def test_workflows_beyond_the_limit_of_all_are_named(tmp_path: Path) -> None:
@@ -379,12 +374,10 @@ def test_a_recipe_has_the_matrix_of_the_workflow(tmp_path: Path) -> None:
         "from setuptools import setup\nfrom torch.utils.cpp_extension import BuildExtension, CUDAExtension\n"
         'setup(name="demo", ext_modules=[CUDAExtension("demo._c", ["a.cu"])], cmdclass={"build_ext": BuildExtension})\n'
     )
-    tree = scan(write_project(tmp_path, {"setup.py": setup, "a.cu": ""}))
-    target = find_target(tree, pyproject=False)
-    made = make_recipe(tree, "", target, base_choice("manylinux_2_28"), lambda _question, options: options[0])
-    assert made.draft.entries["matrix.torch"].value == ["2.11.0"]
-    assert made.draft.texts("matrix.python") == ["3.10", "3.13"]
-    assert made.draft.entries["matrix.cuda"].reason == ".github/workflows/build.yml:5"
+    recipe = made(tmp_path, {"setup.py": setup, "a.cu": ""}, base_choice("manylinux_2_28"))
+    assert recipe.draft.entries["matrix.torch"].value == ["2.11.0"]
+    assert recipe.draft.texts("matrix.python") == ["3.10", "3.13"]
+    assert recipe.draft.entries["matrix.cuda"].reason == ".github/workflows/build.yml:5"
 
 
 def test_a_matrix_that_cannot_be_read_without_the_extra_is_named(
