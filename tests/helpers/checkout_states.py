@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from helpers.repositories import git
@@ -30,21 +31,36 @@ def _tagged(*tags: str, options: Sequence[str] = ()) -> Callable[[Path, str], Pa
     return make
 
 
-def _exact(folder: Path, tool: str) -> Path:
-    checkout = _tagged()(folder, tool)
-    git(checkout, "tag", "v2.0.0rc1")
-    return checkout
+def _changed(*steps: str | Mapping[str, str | None], tags: Sequence[str] = ("v1.0",)) -> Callable[[Path, str], Path]:
+    """Return what makes a checkout with tags, and then takes steps.
+
+    A step is the words of a command of git, after the time of what it makes, or files of the package, None for none.
+    """
+
+    def make(folder: Path, tool: str) -> Path:
+        checkout = _tagged(*tags)(folder, tool)
+        for step in steps:
+            if isinstance(step, str):
+                time, *words = step.split() if step[0].isdigit() else ("0", *step.split())
+                git(checkout, *words, at=int(time))
+                continue
+            for name, text in step.items():
+                path = checkout / "demo" / name
+                path.unlink() if text is None else path.write_text(text)
+        return checkout
+
+    return make
 
 
-def _dirty(folder: Path, tool: str) -> Path:
+def _changed_mode(folder: Path, tool: str) -> Path:
     checkout = _tagged("v1.0")(folder, tool)
-    (checkout / "demo" / "data.txt").write_text("dirty\n")
+    (checkout / "demo" / "data.txt").chmod(0o755)
     return checkout
 
 
-def _without_tags(folder: Path, tool: str) -> Path:
-    checkout = _tagged()(folder, tool)
-    git(checkout, "tag", "--delete", "v0.1")
+def _mode_does_not_count(folder: Path, tool: str) -> Path:
+    checkout = _changed_mode(folder, tool)
+    git(checkout, "config", "core.fileMode", "false")
     return checkout
 
 
@@ -71,14 +87,6 @@ def _submodule(folder: Path, tool: str, tag: str = "v1.0") -> Path:
     return whole / "sub"
 
 
-def _submodule_with_prefix(folder: Path, tool: str) -> Path:
-    return _submodule(folder, tool, "sub-v1.0")
-
-
-def _sha256(folder: Path, tool: str) -> Path:
-    return _tagged("v1.0", options=["--object-format=sha256"])(folder, tool)
-
-
 def _cloned(*options: str, fetched: str = "") -> Callable[[Path, str], Path]:
     """Return what makes a clone, with one more fetch."""
 
@@ -100,70 +108,6 @@ def _shallow_at_tag(folder: Path, tool: str) -> Path:
     return folder / "checkout"
 
 
-def _detached(folder: Path, tool: str) -> Path:
-    checkout = _tagged("v1.0")(folder, tool)
-    git(checkout, "checkout", "--quiet", "--detach", "HEAD~1")
-    return checkout
-
-
-def _two_kinds(folder: Path, tool: str) -> Path:
-    """An annotated tag beside lightweight ones on one commit, older and newer by name."""
-    checkout = _tagged()(folder, tool)
-    git(checkout, "tag", "v1.5")
-    git(checkout, "tag", "--annotate", "--message", "x", "v1.4", at=1_700_000_500)
-    git(checkout, "tag", "v1.3")
-    commit(checkout, at=1_700_000_600, text="d\n")
-    return checkout
-
-
-def _two_annotated(folder: Path, tool: str) -> Path:
-    """Two annotated tags on one commit; the greater version is the older tag."""
-    checkout = _tagged()(folder, tool)
-    git(checkout, "tag", "--annotate", "--message", "x", "v1.5", at=1_700_000_400)
-    git(checkout, "tag", "--annotate", "--message", "x", "v1.4", at=1_700_000_500)
-    return checkout
-
-
-def _merged(folder: Path, tool: str) -> Path:
-    """A tag that only a merged branch has; the main line has an older one."""
-    checkout = _tagged("v1.0")(folder, tool)
-    git(checkout, "checkout", "--quiet", "-b", "side", "HEAD~1")
-    for number in range(3):
-        git(checkout, "commit", "--quiet", "--allow-empty", "--message", f"s{number}", at=1_700_000_250 + 10 * number)
-        if number == 1:
-            git(checkout, "tag", "v1.1rc1")
-    git(checkout, "checkout", "--quiet", "main")
-    git(checkout, "merge", "--quiet", "--no-ff", "--message", "m", "side", at=1_700_000_700)
-    return checkout
-
-
-def _criss_cross(folder: Path, tool: str) -> Path:
-    """Tags on both sides of a merge, and a tag that HEAD does not reach."""
-    checkout = _tagged("v1.0")(folder, tool)
-    git(checkout, "tag", "v1.2")
-    git(checkout, "checkout", "--quiet", "-b", "side", "HEAD~2")
-    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "s", at=1_700_000_800)
-    git(checkout, "tag", "v1.3")
-    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "t", at=1_700_000_900)
-    git(checkout, "tag", "v1.4", "HEAD")
-    git(checkout, "checkout", "--quiet", "main")
-    git(checkout, "merge", "--quiet", "--no-ff", "--message", "m", "side~1", at=1_700_001_000)
-    commit(checkout, at=1_700_001_100, text="d\n")
-    return checkout
-
-
-def _changed_mode(folder: Path, tool: str) -> Path:
-    checkout = _tagged("v1.0")(folder, tool)
-    (checkout / "demo" / "data.txt").chmod(0o755)
-    return checkout
-
-
-def _mode_does_not_count(folder: Path, tool: str) -> Path:
-    checkout = _changed_mode(folder, tool)
-    git(checkout, "config", "core.fileMode", "false")
-    return checkout
-
-
 def _converted(folder: Path, tool: str) -> Path:
     """Files that git writes otherwise than it stores them."""
     checkout = _tagged("v1.0")(folder, tool)
@@ -177,27 +121,6 @@ def _converted(folder: Path, tool: str) -> Path:
     return checkout
 
 
-def _staged(folder: Path, tool: str) -> Path:
-    checkout = _tagged("v1.0")(folder, tool)
-    (checkout / "demo" / "new.py").write_text("")
-    git(checkout, "add", "--all")
-    return checkout
-
-
-def _untracked(folder: Path, tool: str) -> Path:
-    checkout = _tagged("v1.0")(folder, tool)
-    (checkout / "demo" / "new.py").write_text("")
-    (checkout / "demo" / "new.local").write_text("")
-    return checkout
-
-
-def _deleted(folder: Path, tool: str) -> Path:
-    checkout = _tagged("v1.0")(folder, tool)
-    (checkout / "demo" / "data.txt").unlink()
-    (checkout / "demo" / "other.txt").write_text("")
-    return checkout
-
-
 def _sparse(folder: Path, tool: str) -> Path:
     checkout = _tagged("v1.0")(folder, tool)
     (checkout / "large").mkdir()
@@ -205,21 +128,6 @@ def _sparse(folder: Path, tool: str) -> Path:
     commit(checkout, at=1_700_000_400)
     git(checkout, "sparse-checkout", "set", "demo")
     assert not (checkout / "large").exists()
-    return checkout
-
-
-def _long_ids(folder: Path, tool: str) -> Path:
-    checkout = _tagged("v1.0")(folder, tool)
-    git(checkout, "config", "core.abbrev", "12")
-    return checkout
-
-
-def _no_versions(folder: Path, tool: str) -> Path:
-    """The nearest tags are no versions; one is named as the branch is."""
-    checkout = _tagged("v1.0")(folder, tool)
-    for name in ("nightly", "main", "release/latest"):
-        git(checkout, "tag", name)
-    git(checkout, "tag", "--annotate", "--message", "x", "twice", "v1.0")
     return checkout
 
 
@@ -250,38 +158,75 @@ _ROOTS = {
 }
 """Table → what tells the tool where the repository is; the others look for it."""
 
+_COMMIT = "commit --quiet --allow-empty --message"
+
 STATES: Mapping[str, Callable[[Path, str], Path]] = {
-    "rc": _exact,
+    "rc": _changed("tag v2.0.0rc1", tags=()),
     "post": _tagged("v1.0.post2"),
     "calver": _tagged("v2026.11.3"),
     "one number": _tagged("v7"),
     "monorepo": _tagged("v1.2", "other-v9.9.0"),
-    "dirty": _dirty,
-    "no tag": _without_tags,
+    "dirty": _changed({"data.txt": "dirty\n"}),
+    "no tag": _changed("tag --delete v0.1", tags=()),
     "shallow": _shallow,
     "worktree": _worktree,
     "submodule": _submodule,
     "slash prefix": _tagged("v1.0", "a/b/v1.2.3"),
-    "submodule with prefix": _submodule_with_prefix,
-    "sha256": _sha256,
+    "submodule with prefix": partial(_submodule, tag="sub-v1.0"),
+    "sha256": _tagged("v1.0", options=["--object-format=sha256"]),
     "without blobs": _cloned("--filter=blob:none"),
     "without trees": _cloned("--filter=tree:0"),
     "depth 1 and tags": _cloned("--depth=1", fetched="refs/tags/*:refs/tags/*"),
     "depth 1 at a tag": _shallow_at_tag,
-    "detached": _detached,
-    "annotated and lightweight": _two_kinds,
-    "two annotated": _two_annotated,
-    "merged tag": _merged,
-    "tags on both sides": _criss_cross,
+    "detached": _changed("checkout --quiet --detach HEAD~1"),
+    # An annotated tag beside lightweight ones on one commit, older and newer by name.
+    "annotated and lightweight": _changed(
+        "tag v1.5",
+        "1700000500 tag --annotate --message x v1.4",
+        "tag v1.3",
+        {"data.txt": "d\n"},
+        "add --all",
+        f"1700000600 {_COMMIT} x",
+        tags=(),
+    ),
+    # The greater version is the older tag.
+    "two annotated": _changed(
+        "1700000400 tag --annotate --message x v1.5", "1700000500 tag --annotate --message x v1.4", tags=()
+    ),
+    # Only a merged branch has the tag; the main line has an older one.
+    "merged tag": _changed(
+        "checkout --quiet -b side HEAD~1",
+        f"1700000250 {_COMMIT} s0",
+        f"1700000260 {_COMMIT} s1",
+        "tag v1.1rc1",
+        f"1700000270 {_COMMIT} s2",
+        "checkout --quiet main",
+        "1700000700 merge --quiet --no-ff --message m side",
+    ),
+    # And a tag that HEAD does not reach.
+    "tags on both sides": _changed(
+        "tag v1.2",
+        "checkout --quiet -b side HEAD~2",
+        f"1700000800 {_COMMIT} s",
+        "tag v1.3",
+        f"1700000900 {_COMMIT} t",
+        "tag v1.4 HEAD",
+        "checkout --quiet main",
+        "1700001000 merge --quiet --no-ff --message m side~1",
+        {"data.txt": "d\n"},
+        "add --all",
+        f"1700001100 {_COMMIT} x",
+    ),
     "changed mode": _changed_mode,
     "mode does not count": _mode_does_not_count,
     "converted": _converted,
-    "staged": _staged,
-    "untracked": _untracked,
-    "deleted": _deleted,
+    "staged": _changed({"new.py": ""}, "add --all"),
+    "untracked": _changed({"new.py": "", "new.local": ""}),
+    "deleted": _changed({"data.txt": None, "other.txt": ""}),
     "sparse": _sparse,
-    "long ids": _long_ids,
-    "no versions": _no_versions,
+    "long ids": _changed("config core.abbrev 12"),
+    # The nearest tags are no versions; one is named as the branch is.
+    "no versions": _changed("tag nightly", "tag main", "tag release/latest", "tag --annotate --message x twice v1.0"),
     "below the top": _below,
 }
 """State of a checkout → what makes one in a folder, for a tool."""

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from helpers.file_trees import write_files
 from helpers.repositories import git
 
 REQUIRED = [
@@ -133,9 +134,7 @@ def write(folder: Path, tool: str) -> None:
         ".gitignore": "*.local\n_v.py\n*.egg-info\nbuild\n",
         **TOOLS[tool],
     }
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_files(folder, files)
 
 
 def commit(folder: Path, *, at: int, text: str = "") -> None:
