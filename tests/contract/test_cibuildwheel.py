@@ -17,6 +17,7 @@ import pytest
 from cibuildwheel.environment import parse_environment
 from cibuildwheel.options import BuildOptions, CommandLineArguments, EnvironmentFormat
 from cibuildwheel.options import Options as CibuildwheelOptions
+from file_trees import write_files
 
 from bakery.core.names import SYSTEMS
 from bakery.emit.cibuildwheel import configurations, identifier, variants
@@ -42,10 +43,7 @@ def plan_of(recipe: str, *sets: str) -> Plan:
 
 
 def write(plan: Plan, folder: Path) -> dict[str, Path]:
-    for path, text in configurations(plan).items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text)
-    (folder / "pyproject.toml").write_text("")
+    write_files(folder, {**configurations(plan), "pyproject.toml": ""})
     return {name: folder / "cibuildwheel" / f"{name}.toml" for name in variants(plan)}
 
 

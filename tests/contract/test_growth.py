@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from init_projects import made, write_project
+from file_trees import write_files
+from init_projects import made
 
 from bakery.core.errors import BakeryError
 from bakery.init.findings import Toml, read_toml
@@ -72,7 +73,7 @@ PROJECTS: dict[str, Mapping[str, str]] = {
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_time_grows_as_the_files_do(name: str, tmp_path: Path) -> None:
-    root = write_project(tmp_path, dict(PROJECTS[name]))
+    root = write_files(tmp_path, dict(PROJECTS[name]))
     began = time.process_time()
     make(root)
     assert time.process_time() - began < LIMIT_S
@@ -89,7 +90,7 @@ def test_a_file_that_commands_name_is_read_once(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Tree, "read", counted)
     words = "a " * 200
     settings = f'before-build = "make {words}"\nbefore-all = "make {words}"\nrepair-wheel-command = "make {words}"'
-    make(write_project(tmp_path, {"pyproject.toml": cibuildwheel(settings), "a": "x"}))
+    make(write_files(tmp_path, {"pyproject.toml": cibuildwheel(settings), "a": "x"}))
     assert 1 <= reads["a"] <= 6  # A plan that is refused is made twice.
 
 
@@ -105,7 +106,7 @@ def test_facts_of_a_setup_py_do_not_multiply(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_group_is_read_once_however_often_it_is_included(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = write_project(tmp_path, dict(PROJECTS["a group in every group"]))
+    root = write_files(tmp_path, dict(PROJECTS["a group in every group"]))
     data = read_toml(scan(root), "pyproject.toml")
     assert data
     reads: Counter[tuple[str, ...]] = Counter()

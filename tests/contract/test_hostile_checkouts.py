@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from file_trees import write_files
 from repositories import git
 from sample import sampled
 from typer.testing import CliRunner
@@ -56,15 +57,14 @@ def trap(tmp_path: Path) -> Trap:
 
 
 def project(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    git(folder, "init", "--quiet")
-    for name, text in {
+    files = {
         "bakery.toml": RECIPE,
         "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',
         "demo.py": "",
         ".gitattributes": ATTRIBUTES,
-    }.items():
-        (folder / name).write_text(text)
+    }
+    write_files(folder, files)
+    git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "x")
     return folder

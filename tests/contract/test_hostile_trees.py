@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from init_projects import PROJECTS, made, write_project
+from file_trees import write_files
+from init_projects import PROJECTS, made
 
 from bakery.core.errors import BakeryError
 from bakery.init import tree as trees
@@ -31,10 +32,8 @@ def recipe(root: Path) -> str:
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    outside = write_project(
-        tmp_path / "outside", {"secret.cu": "", "inner/kernel.cu": "", "setup.py": "import torch\n"}
-    )
-    root = write_project(tmp_path / "project", {"pyproject.toml": PROJECT, "victim.c": "", "real/part.cpp": ""})
+    outside = write_files(tmp_path / "outside", {"secret.cu": "", "inner/kernel.cu": "", "setup.py": "import torch\n"})
+    root = write_files(tmp_path / "project", {"pyproject.toml": PROJECT, "victim.c": "", "real/part.cpp": ""})
     (root / "one.cu").symlink_to(outside / "secret.cu")
     (root / "folder").symlink_to(outside, target_is_directory=True)
     (root / "setup.py").symlink_to(outside / "setup.py")
@@ -50,7 +49,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_link_that_is_changed_after_the_scan_is_not_followed(tmp_path: Path) -> None:
-    root = write_project(tmp_path / "project", {"pyproject.toml": PROJECT, "a.c": "x"})
+    root = write_files(tmp_path / "project", {"pyproject.toml": PROJECT, "a.c": "x"})
     tree = scan(root)
     (tmp_path / "secret").write_text("secret")
     (root / "a.c").unlink()
@@ -59,7 +58,7 @@ def test_a_link_that_is_changed_after_the_scan_is_not_followed(tmp_path: Path) -
 
 
 def test_pipes_and_sockets_are_not_opened(tmp_path: Path) -> None:
-    root = write_project(tmp_path, {"pyproject.toml": PROJECT, "a.c": ""})
+    root = write_files(tmp_path, {"pyproject.toml": PROJECT, "a.c": ""})
     for name in ("setup.py", "CMakeLists.txt", "docker-bake.hcl", "pipe.cu"):
         os.mkfifo(root / name)
     assert scan(root).files == {"pyproject.toml", "a.c"}
@@ -67,7 +66,7 @@ def test_pipes_and_sockets_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_names_with_control_characters_are_skipped(tmp_path: Path) -> None:
-    root = write_project(tmp_path, {"pyproject.toml": PROJECT})
+    root = write_files(tmp_path, {"pyproject.toml": PROJECT})
     for name in (b"x\n[evil]\ny = 1.cu", b"\x1b[31m.pyx", b"\xff\xfe.cu", "a\u202eb.cu".encode()):
         (Path(os.fsdecode(os.fsencode(root) + b"/" + name))).write_bytes(b"")
     tree = scan(root)
@@ -79,11 +78,11 @@ def test_names_with_control_characters_are_skipped(tmp_path: Path) -> None:
 def test_the_number_of_files_and_levels_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "MOST_ENTRIES", 50)
     monkeypatch.setattr(trees, "DEEPEST", 5)
-    deep = write_project(tmp_path / "deep", {"/".join("d" * 20) + "/x.c": "", "a.c": ""})
+    deep = write_files(tmp_path / "deep", {"/".join("d" * 20) + "/x.c": "", "a.c": ""})
     tree = scan(deep)
     assert tree.files == {"a.c"}
     assert tree.skipped == ("1 folders below level 5 were skipped",)
-    wide = write_project(tmp_path / "wide", {f"f{number}.c": "" for number in range(80)})
+    wide = write_files(tmp_path / "wide", {f"f{number}.c": "" for number in range(80)})
     assert len(scan(wide).files) == 50
     assert scan(wide).skipped == () or "only the first 50" in scan(wide).skipped[-1]
 
@@ -93,7 +92,7 @@ def test_results_and_installed_packages_are_not_listed(tmp_path: Path) -> None:
         *("build/x.cu", ".venv/x.cu", "env3/pyvenv.cfg", "env3/x.cu", "node_modules/x.cu", "dist/x.cu"),
         *("rust/Cargo.toml", "rust/target/x.cu", ".git/config", "wheels/x.cu", "src/__pycache__/x.pyc"),
     )
-    root = write_project(tmp_path, {**dict.fromkeys(names, ""), "src/wheels/x.c": "", "src/target/x.c": ""})
+    root = write_files(tmp_path, {**dict.fromkeys(names, ""), "src/wheels/x.c": "", "src/target/x.c": ""})
     assert scan(root).files == {"rust/Cargo.toml", "src/wheels/x.c", "src/target/x.c"}
 
 
@@ -123,7 +122,7 @@ FILES = (
 @pytest.mark.parametrize("text", TEXTS)
 def test_hostile_content(text: str, tmp_path: Path) -> None:
     backend = '[build-system]\nrequires = ["mesonpy"]\nbuild-backend = "mesonpy"\n'
-    root = write_project(tmp_path, {"pyproject.toml": backend + PROJECT, **dict.fromkeys(FILES, TEXTS[text])})
+    root = write_files(tmp_path, {"pyproject.toml": backend + PROJECT, **dict.fromkeys(FILES, TEXTS[text])})
     began = time.monotonic()
     recipe(root)
     assert time.monotonic() - began < SLOW_S
@@ -131,7 +130,7 @@ def test_hostile_content(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [*TEXTS.values(), "a." * 5_000 + "b = 1\n", "[" * 5_000])
 def test_hostile_pyproject(text: str, tmp_path: Path) -> None:
-    root = write_project(tmp_path, {"pyproject.toml": PROJECT + text})
+    root = write_files(tmp_path, {"pyproject.toml": PROJECT + text})
     began = time.monotonic()
     # A long comment is none.
     with suppress(BakeryError):
@@ -157,7 +156,7 @@ INJECTIONS = (
 @pytest.mark.parametrize("value", INJECTIONS)
 def test_texts_of_the_project_cannot_write_keys(value: str, tmp_path: Path) -> None:
     quoted = '"' + value.replace('"', '\\"').replace("\n", "\\n") + '"'
-    root = write_project(
+    root = write_files(
         tmp_path,
         {
             "pyproject.toml": f"""[build-system]
@@ -216,9 +215,7 @@ def test_changed_bytes_of_good_projects(tmp_path: Path, count: int) -> None:
                     [b"", b'"', b"[", b"}", b"\n", b"\xff", b"\0", b"$", b"("]
                 )
                 data = data or bytearray(b" ")
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            write_files(root, {name: bytes(data)})
         with suppress(BakeryError):
             if candidates(scan(root)):
                 recipe(root)

@@ -13,6 +13,7 @@ from typing import TypedDict
 
 import forking
 import pytest
+from file_trees import write_files
 
 
 class Mistake(TypedDict, total=False):
@@ -41,10 +42,7 @@ def said(mistake: Mistake, folder: Path) -> str:
     files = mistake.get("files", {})
     if not mistake.get("alone"):
         files = {"pyproject.toml": PROJECT, "setup.py": "", **files}
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode(mistake.get("encoding", "utf-8")))
+    write_files(folder, {name: text.encode(mistake.get("encoding", "utf-8")) for name, text in files.items()})
     words = shlex.split(mistake["run"])
     variables = dict(word[1:].split("=", 1) for word in words if word.startswith("@"))
     environment = {**os.environ, "COLUMNS": "300", "XDG_STATE_HOME": str(folder / ".state"), **variables}

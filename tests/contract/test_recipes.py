@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from buildx import Buildx, offline, printed, with_values
+from file_trees import write_files
 from sample import sampled
 
 from bakery.emit.bakefile import bake_json, bakefile
@@ -139,10 +140,7 @@ def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_check_through_bake(buildx: Buildx, name: str) -> None:
     plan = offline(plan_of(name))
-    for path, text in generate(plan).items():
-        file = buildx.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+    write_files(buildx.folder, generate(plan))
     # buildx carries out what a target says of its output, also of a check: an empty image under the name of the real one.
     every = ["--call=check", "--set=*.output=type=cacheonly", *plan.groups]
     for words in [every] if name in IMAGES else [["--check"], every]:

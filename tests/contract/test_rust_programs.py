@@ -12,19 +12,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from file_trees import write_files
 
 from bakery.toolchains.programs import cargo_project, rust
 
 MANIFEST = '[package]\nname = "demo"\nversion = "1.0.0"\n'
 CRATES_IO = "registry+https://github.com/rust-lang/crates.io-index"
-
-
-def write(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
 
 
 def run(folder: Path, word: str = "auto") -> tuple[int, str, Path]:
@@ -54,13 +47,13 @@ def wanted(folder: Path, word: str = "auto") -> str:
     ],
 )
 def test_the_channel_of_a_project(tmp_path: Path, name: str, text: str, expected: str) -> None:
-    folder = write(tmp_path / "src", {name: text, "Cargo.toml": MANIFEST + 'rust-version = "1.60"\n'})
+    folder = write_files(tmp_path / "src", {name: text, "Cargo.toml": MANIFEST + 'rust-version = "1.60"\n'})
     assert wanted(folder) == expected
     assert wanted(folder, "1.90") == "1.90"
 
 
 def test_a_toolchain_that_is_a_folder_is_refused(tmp_path: Path) -> None:
-    folder = write(tmp_path / "src", {"rust-toolchain": "my-toolchain"})
+    folder = write_files(tmp_path / "src", {"rust-toolchain": "my-toolchain"})
     code, text, _ = run(folder)
     assert code == 1
     assert "builder.rust" in text
@@ -82,7 +75,7 @@ def test_a_toolchain_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_the_lowest_rust_that_a_project_allows(tmp_path: Path, manifest: str, lock: str, expected: str) -> None:
-    assert wanted(write(tmp_path / "src", {"Cargo.toml": MANIFEST + manifest, "Cargo.lock": lock})) == expected
+    assert wanted(write_files(tmp_path / "src", {"Cargo.toml": MANIFEST + manifest, "Cargo.lock": lock})) == expected
 
 
 def package(name: str, version: str, source: str = CRATES_IO, checksum: str = "") -> str:
@@ -98,7 +91,7 @@ def test_only_manifests_reach_the_step_that_fetches(tmp_path: Path) -> None:
         + package("syn", "2.0.100", checksum="b" * 64)
         + package("forked", "0.1.0", "git+https://git.example/forked?rev=abc#0123456789")
     )
-    folder = write(
+    folder = write_files(
         tmp_path / "src",
         {
             "Cargo.toml": MANIFEST + '[dependencies]\nsyn = "2"\n',
@@ -133,7 +126,7 @@ def test_only_manifests_reach_the_step_that_fetches(tmp_path: Path) -> None:
 
 def test_a_crate_below_the_project(tmp_path: Path) -> None:
     files = {"src/rust/Cargo.toml": MANIFEST, "src/rust/Cargo.lock": "version = 4\n", "src/rust/a/Cargo.toml": MANIFEST}
-    _, _, output = run(write(tmp_path / "src", files))
+    _, _, output = run(write_files(tmp_path / "src", files))
     assert (output / "roots").read_text() == "src/rust\n"
 
 
@@ -145,7 +138,7 @@ def test_vendored_crates_are_not_fetched(tmp_path: Path) -> None:
         "vendor/syn/Cargo.toml": "[package",
         "vendor/syn/.cargo-checksum.json": "{}",
     }
-    code, text, output = run(write(tmp_path / "src", files))
+    code, text, output = run(write_files(tmp_path / "src", files))
     assert code == 0, text
     assert (output / "roots").read_text() == ""
     assert not list((output / "manifests").iterdir())
@@ -161,18 +154,18 @@ def test_vendored_crates_are_not_fetched(tmp_path: Path) -> None:
     ],
 )
 def test_a_project_without_lock_file(tmp_path: Path, more: str, code: int) -> None:
-    returned, text, _ = run(write(tmp_path / "src", {"Cargo.toml": MANIFEST + more}))
+    returned, text, _ = run(write_files(tmp_path / "src", {"Cargo.toml": MANIFEST + more}))
     assert returned == code
     assert ("cargo generate-lockfile" in text and "builder.network = true" in text) == bool(code)
 
 
 def test_a_project_without_rust(tmp_path: Path) -> None:
-    assert wanted(write(tmp_path / "src", {"setup.py": ""})) == "stable"
+    assert wanted(write_files(tmp_path / "src", {"setup.py": ""})) == "stable"
 
 
 @pytest.mark.parametrize("text", ["[package", "\x00"])
 def test_a_broken_manifest_is_one_line(tmp_path: Path, text: str) -> None:
-    code, said, _ = run(write(tmp_path / "src", {"Cargo.toml": text}))
+    code, said, _ = run(write_files(tmp_path / "src", {"Cargo.toml": text}))
     assert code == 1
     assert "cannot read" in said
 

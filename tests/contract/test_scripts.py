@@ -22,6 +22,7 @@ from types import TracebackType
 
 import pytest
 from elfs import shared_object
+from file_trees import write_files
 from hostile_servers import FAST, SLOW, serving
 from sample import sampled
 from wheels import write_wheel
@@ -975,13 +976,12 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     tree = tmp_path / "tree"
     tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    for name, text in {
+    files = {
         "demo/__init__.py": "",
         "demo-1.0+cu12.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0+cu12\nRequires-Dist: torch\n",
         "demo-1.0+cu12.dist-info/WHEEL": tags,
-    }.items():
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text(text)
+    }
+    write_files(tree, files)
     subprocess.run([tools / "wheel", "pack", "--dest-dir", folder, tree], check=True, stdout=subprocess.DEVNULL)
     return folder
 
@@ -1049,10 +1049,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo-pkg\nVersion: 1.0\n")
     files = ("demo/_b.cpython-312.so", "demo/_a.abi3.so", "demo.libs/libz-1.so.1.2", "demo/soup.sox", "demo/x.so.py")
     (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
-    for file in (*files, "nvidia/lib/libcudart.so.12"):
-        path = site / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+    write_files(site, dict.fromkeys((*files, "nvidia/lib/libcudart.so.12"), ""))
     # Libraries of other packages are looked for in every folder of packages: there is none but this.
     monkeypatch.setattr(sys, "path", [str(site), *(item for item in sys.path if not item.endswith("-packages"))])
     return tmp_path
@@ -1140,9 +1137,8 @@ def test_the_import_of_a_folder_without_code_proves_nothing(
     installed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = installed / "site"
-    for path in ("acme/widgets/__init__.py", "lazy.py"):
-        (site / path).parent.mkdir(parents=True, exist_ok=True)
-        (site / path).write_text("import sys\nif __name__ == 'lazy': sys.modules[__name__] = object()\n")
+    text = "import sys\nif __name__ == 'lazy': sys.modules[__name__] = object()\n"
+    write_files(site, dict.fromkeys(("acme/widgets/__init__.py", "lazy.py"), text))
     monkeypatch.setenv("PYTHONPATH", str(site))
     with pytest.raises(SystemExit) as caught:
         smoke_main(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from file_trees import write_files
 from repositories import git
 from typer.testing import CliRunner
 
@@ -32,7 +33,7 @@ Change = Callable[[Path], object]
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a checkout of two projects, one of which is baked."""
     root = tmp_path / "repository" / "kernels"
-    for name, text in {
+    files = {
         "bakery.toml": RECIPE,
         "pyproject.toml": '[project]\nname = "demo"\nreadme = "README.md"\n',
         "README.md": "read me",
@@ -41,9 +42,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "src/demo/__init__.py": "",
         "src/demo/data.md": "data",
         "../other/main.py": "",
-    }.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    }
+    write_files(root, files)
     git(root.parent, "init")
     git(root.parent, "add", "-A")
     git(root.parent, "commit", "-m", "first")
@@ -59,11 +59,7 @@ def planned(*words: str) -> tuple[list[str], dict[str, str]]:
 
 
 def write(name: str, text: str) -> Change:
-    def change(root: Path) -> None:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-
-    return change
+    return lambda root: write_files(root, {name: text})
 
 
 def recipe(old: str, new: str) -> Change:

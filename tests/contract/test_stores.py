@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from file_trees import write_files
 from hostile_servers import FAST, SLOW, serving
 from sample import sampled
 
@@ -350,9 +351,7 @@ def test_only_objects_that_are_new_to_the_store_are_packed(tmp_path: Path) -> No
         "5/c/x.tmp.1": "b",
         "5/a/threeR": "3",
     }
-    for name, text in files.items():
-        (cache / name).parent.mkdir(parents=True, exist_ok=True)
-        (cache / name).write_text(text)
+    write_files(cache, files)
     (cache / "5/b/link").symlink_to("/etc/passwd")
     asked.mkdir()
     (asked / "since").write_text("0")

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from init_projects import PROJECTS, made, write_project
+from file_trees import write_files
+from init_projects import PROJECTS, made
 
 from bakery.init.project import candidates
 from bakery.init.tree import scan
@@ -17,7 +18,7 @@ FOLDER = Path(__file__).parent / "init"
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_recipe(name: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
-    root = write_project(tmp_path / name, PROJECTS[name])
+    root = write_files(tmp_path / name, PROJECTS[name])
     assert len(candidates(scan(root))) == 1
     recipe = made(root)
     draft, text = recipe.draft, recipe.text

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from file_trees import write_files
+
 from bakery.init.bases import BaseChoice
 from bakery.init.make import Checked, make_recipe
 from bakery.init.project import candidates
@@ -383,18 +385,9 @@ PROJECTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def write_project(root: Path, files: Mapping[str, str]) -> Path:
-    """Write a project into a folder, and return the folder."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="")
-    return root
-
-
 def made(root: Path, files: Mapping[str, str] | None = None, base: BaseChoice | None = None) -> Checked:
     """Return what ``init`` writes for a folder with these files, with the first answer to each question."""
-    tree = scan(write_project(root, files or {}))
+    tree = scan(write_files(root, files or {}))
     source = next(iter(candidates(tree)), "")
     target = find_target(tree, pyproject=False)
     return make_recipe(tree, source, target, base, lambda _question, options: options[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from helpers.file_trees import write_files
 from helpers.repositories import git
 
 PASSWORD = "password = hunter2\n"
@@ -60,9 +61,7 @@ def leaking(top: Path, backend: str, prefix: str = "", more: str = "", hashing: 
     }
     files["pyproject.toml"] += more
     project = top / prefix
-    for name, text in files.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
+    write_files(project, files)
     (top / ".gitignore").write_text("*.local\n*.egg-info\nbuild\ntarget\n")
     git(top, "init", "--quiet", "--initial-branch", "main", f"--object-format={hashing}")
     git(top, "add", "--all")

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from file_trees import write_files
+
 import bakery
 from bakery.plan.model import Plan
 from bakery.recipe import models
@@ -17,11 +19,7 @@ from bakery.resolve.set_option import parse_set_options
 def plan_of(toml: str, *sets: str, files: Mapping[str, str] | None = None) -> Plan:
     """Return the plan of a recipe's text, in a folder with ``files``; ``sets`` as ``--set``."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in {"bakery.toml": toml, **(files or {})}.items():
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        return planned(None, Path(folder), *sets)
+        return planned(None, write_files(Path(folder), {"bakery.toml": toml, **(files or {})}), *sets)
 
 
 def written(folder: Path, toml: str, *sets: str, environ: Mapping[str, str] | None = None) -> Plan:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from helpers.file_trees import write_files
+
 
 def git(folder: Path, *words: str, at: int = 0) -> str:
     """Run git without the person's own settings; ``at`` is the time of a commit."""
@@ -26,9 +28,6 @@ def git(folder: Path, *words: str, at: int = 0) -> str:
 
 
 def commit(repository: Path, at: int, **files: str) -> None:
-    for name, text in files.items():
-        path = repository / name.replace("__", "/").replace("_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(repository, {name.replace("__", "/").replace("_", "."): text for name, text in files.items()})
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "x", at=at)

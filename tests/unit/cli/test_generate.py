@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from file_trees import write_files
 from repositories import git
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
@@ -130,9 +131,7 @@ def test_a_folder_outside_the_repository_gets_the_workflow_too(top: Path, tmp_pa
     ],
 )
 def test_what_a_checkout_must_be_asked_for(top: Path, files: Mapping[str, str], submodules: bool, lfs: bool) -> None:
-    for name, text in files.items():
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(text)
+    write_files(top, files)
     project(top / "sub")
     place, found = repository_of(top / "sub")
     assert (place, found.folder, found.submodules, found.lfs) == (top, "sub", submodules, lfs)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from init_projects import PROJECTS, SCIKIT_BUILD_CORE, TORCH, write_project
+from file_trees import write_files
+from init_projects import PROJECTS, SCIKIT_BUILD_CORE, TORCH
 
 from bakery.cli import init as command
 from bakery.cli.app import app
@@ -43,7 +44,7 @@ def content(root: Path) -> dict[str, bytes]:
 
 
 def test_it_writes_a_recipe_and_names_the_next_command(tmp_path: Path, run: Run) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     text = run(root)
     assert (root / "bakery.toml").read_text().startswith("# Written by `wheel-bakery init`: C++ with pybind11")
     assert "fast-parts: ok, 3 cells" in text
@@ -58,7 +59,7 @@ def test_a_recipe_that_a_rule_refuses_is_shown_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pyproject = '[build-system]\nrequires = ["setuptools", "torch>=2.90"]\n'
-    root = write_project(tmp_path, {**TORCH, "pyproject.toml": pyproject})
+    root = write_files(tmp_path, {**TORCH, "pyproject.toml": pyproject})
     with pytest.raises(PlanError) as raised:
         app(["init", str(root)], standalone_mode=False)
     assert raised.value.details[0].startswith(
@@ -73,22 +74,21 @@ def test_the_base_is_one_that_this_machine_can_have(
     tmp_path: Path, run: Run, registry: list[bool], answers: bool
 ) -> None:
     registry[0] = answers
-    text = run(write_project(tmp_path, SCIKIT_BUILD_CORE))
+    text = run(write_files(tmp_path, SCIKIT_BUILD_CORE))
     recipe = (tmp_path / "bakery.toml").read_text()
     assert ('base = "debian"' in recipe) is not answers
     assert ("does not answer, so the base is debian" in text) is not answers
 
 
 def test_a_package_that_needs_the_folder_above_it_is_a_subdirectory(tmp_path: Path, run: Run) -> None:
-    for name, text in {
+    files = {
         "compiler/setup.py": "from setuptools import Extension, setup\n"
         'setup(name="x", ext_modules=[Extension("x", ["x.c"], include_dirs=["../include"])])\n',
         "compiler/x.c": "int x;\n",
         "compiler/tests/test_x.py": "import pytest\n",
         "include/x.h": "",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    }
+    write_files(tmp_path, files)
     run(tmp_path)
     loaded = load(None, tmp_path)[0].recipe
     assert (loaded.source.path, loaded.source.subdirectory) == (".", "compiler")
@@ -97,12 +97,12 @@ def test_a_package_that_needs_the_folder_above_it_is_a_subdirectory(tmp_path: Pa
 
 
 def test_it_works_in_the_current_folder(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(write_project(tmp_path, SCIKIT_BUILD_CORE))
+    monkeypatch.chdir(write_files(tmp_path, SCIKIT_BUILD_CORE))
     assert "next: wheel-bakery wheel" in run().splitlines()
 
 
 def test_print_writes_nothing(tmp_path: Path, run: Run) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     before = content(root)
     assert 'name = "fast-parts"' in run(root, "--print")
     assert content(root) == before
@@ -110,14 +110,14 @@ def test_print_writes_nothing(tmp_path: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("name", ["legacy", "torch"])
 def test_no_code_of_the_project_runs(name: str, tmp_path: Path, run: Run) -> None:
-    root = write_project(tmp_path, PROJECTS[name])
+    root = write_files(tmp_path, PROJECTS[name])
     run(root)
     assert not (root / "RAN").exists()
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
 def test_pyproject_gets_a_table_at_its_end(tmp_path: Path, run: Run, ending: str) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     file = root / "pyproject.toml"
     text = file.read_text().rstrip("\n")
     before = (text.replace("\n", "\r\n") if ending == "\r\n" else text).encode() + ending.encode()
@@ -161,7 +161,7 @@ def existing_table(root: Path) -> None:
 def test_a_recipe_is_never_overwritten(
     tmp_path: Path, run: Run, prepare: Callable[[Path], None], option: tuple[str, ...]
 ) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     prepare(root)
     before = content(root)
     with pytest.raises(OutputError, match="already"):
@@ -172,7 +172,7 @@ def test_a_recipe_is_never_overwritten(
 
 @pytest.mark.parametrize("prepare", [existing_file, dangling_link, existing_table])
 def test_a_recipe_is_printed_beside_another(tmp_path: Path, run: Run, prepare: Callable[[Path], None]) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     prepare(root)
     before = content(root)
     assert "[matrix]" in run(root, "--print")
@@ -191,11 +191,11 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 
 def test_pyproject_option_needs_the_file(tmp_path: Path, run: Run) -> None:
     with pytest.raises(UsageError, match=r"no pyproject\.toml"):
-        run(write_project(tmp_path, TORCH), "--pyproject")
+        run(write_files(tmp_path, TORCH), "--pyproject")
 
 
 def test_a_link_is_no_pyproject(tmp_path: Path, run: Run) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     (root / "pyproject.toml").rename(root / "real.toml")
     (root / "pyproject.toml").symlink_to("real.toml")
     with pytest.raises(UsageError, match="no Python project") as caught:
@@ -206,7 +206,7 @@ def test_a_link_is_no_pyproject(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize("files", [{}, {"README.md": "x"}, {"pyproject.toml": "[tool.black]\n"}])
 def test_no_project(tmp_path: Path, run: Run, files: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="no Python project in"):
-        run(write_project(tmp_path, files))
+        run(write_files(tmp_path, files))
     assert content(tmp_path).keys() == files.keys()
 
 
@@ -216,15 +216,13 @@ def test_no_folder(tmp_path: Path, run: Run) -> None:
 
 
 def test_pyproject_that_is_no_toml(tmp_path: Path, run: Run) -> None:
-    root = write_project(tmp_path, {"pyproject.toml": "[project\n", "setup.py": ""})
+    root = write_files(tmp_path, {"pyproject.toml": "[project\n", "setup.py": ""})
     with pytest.raises(RecipeError, match=r"1 problem in pyproject\.toml"):
         run(root)
 
 
 def test_no_python_of_the_base(tmp_path: Path, run: Run) -> None:
-    root = write_project(
-        tmp_path, {"pyproject.toml": '[project]\nname = "a"\nrequires-python = "==3.12.*"\n', "a.c": ""}
-    )
+    root = write_files(tmp_path, {"pyproject.toml": '[project]\nname = "a"\nrequires-python = "==3.12.*"\n', "a.c": ""})
     with pytest.raises(PlanError) as caught:
         run(root, "--base", "debian")
     assert caught.value.details == ("pyproject.toml:3: requires-python ==3.12.*",)
@@ -235,13 +233,13 @@ def test_no_python_of_the_base(tmp_path: Path, run: Run) -> None:
 
 def test_platforms_of_an_image_for_one(tmp_path: Path, run: Run) -> None:
     pyproject = '[project]\nname = "a"\nversion = "1"\n[tool.cibuildwheel]\narchs = ["x86_64", "aarch64"]\n'
-    root = write_project(tmp_path, {"pyproject.toml": pyproject, "a.c": ""})
+    root = write_files(tmp_path, {"pyproject.toml": pyproject, "a.c": ""})
     assert 'platforms = ["linux/amd64", "linux/arm64"]' in run(root, "--print", "--base", "registry.example/builder:1")
     assert 'platforms = ["linux/arm64"]' in run(root, "--print", "--base", "registry.example/manylinux_2_28_aarch64:1")
 
 
 def test_a_refused_base_writes_nothing(tmp_path: Path, run: Run) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     with pytest.raises(BakeryError):
         run(root, "--base", "No Image")
     assert not (root / "bakery.toml").exists()
@@ -249,7 +247,7 @@ def test_a_refused_base_writes_nothing(tmp_path: Path, run: Run) -> None:
 
 def two_projects(root: Path) -> Path:
     project = '[project]\nname = "p"\n'
-    return write_project(root, {"a/pyproject.toml": project, "a/x.c": "", "b/c/pyproject.toml": project, "b/c/x.c": ""})
+    return write_files(root, {"a/pyproject.toml": project, "a/x.c": "", "b/c/pyproject.toml": project, "b/c/x.c": ""})
 
 
 def test_several_projects(tmp_path: Path, run: Run) -> None:
@@ -288,18 +286,18 @@ def test_no_answer(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_only_two_frameworks_are_a_question(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {**TORCH, "csrc/ffi.cc": '#include "xla/ffi/api/ffi.h"\n'}
-    root = write_project(tmp_path, files)
+    root = write_files(tmp_path, files)
     assert 'framework = "torch"' in run(root, "--print")
     questions = on_a_terminal(monkeypatch, "jax")
     assert 'framework = "jax"' in run(root, "--print")
     assert len(questions) == 1
     assert 'framework = "torch"' in run(root, "--print", "--yes")
-    assert 'name = "fast-parts"' in run(write_project(tmp_path / "other", SCIKIT_BUILD_CORE), "--print")
+    assert 'name = "fast-parts"' in run(write_files(tmp_path / "other", SCIKIT_BUILD_CORE), "--print")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission(tmp_path: Path, run: Run) -> None:
-    root = write_project(tmp_path, SCIKIT_BUILD_CORE)
+    root = write_files(tmp_path, SCIKIT_BUILD_CORE)
     root.chmod(0o555)
     try:
         with pytest.raises(OutputError, match="permission denied"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from init_projects import made, write_project
+from file_trees import write_files
+from init_projects import made
 
 from bakery.init.built_files import built_files
 from bakery.init.tree import scan
@@ -32,7 +33,7 @@ SETUP = 'from setuptools import Extension, setup\nsetup(ext_modules=[Extension("
 )
 def test_what_build_files_name(tmp_path: Path, files: dict[str, str], built: list[str]) -> None:
     sources = ["src/a.cu", "src/sub/b.cpp", "utils/k.cu"]
-    tree = scan(write_project(tmp_path, {**dict.fromkeys(sources, ""), **files}))
+    tree = scan(write_files(tmp_path, {**dict.fromkeys(sources, ""), **files}))
     assert sorted(built_files(tree, sources, is_native=True)) == built
 
 
@@ -149,7 +150,7 @@ def test_a_definition_that_is_off(tmp_path: Path, condition: str, is_built: bool
 
 def test_headers_are_those_near_compiled_files(tmp_path: Path) -> None:
     sources = ["src/a.cu", "src/a.h", "src/detail/b.h", "include/wavy/c.h", "utils/k.h"]
-    tree = scan(write_project(tmp_path, {**dict.fromkeys(sources, ""), "CMakeLists.txt": "add_library(a src/a.cu)"}))
+    tree = scan(write_files(tmp_path, {**dict.fromkeys(sources, ""), "CMakeLists.txt": "add_library(a src/a.cu)"}))
     assert sorted(built_files(tree, sources, is_native=True)) == sorted(sources[:-1])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import init_projects
 import pytest
+from file_trees import write_files
 
 from bakery.core.errors import OutputError
 from bakery.init.bases import base_choice
@@ -521,7 +522,7 @@ def test_the_module_that_an_sdist_lists(tmp_path: Path) -> None:
 
 
 def test_printing_does_not_ask_for_a_folder_without_a_recipe(tmp_path: Path) -> None:
-    root = init_projects.write_project(tmp_path, {**setup_py(), "bakery.toml": "kept"})
+    root = write_files(tmp_path, {**setup_py(), "bakery.toml": "kept"})
     target = find_target(scan(root), pyproject=False, is_printed=True)
     assert target.file == root / "bakery.toml"
     with pytest.raises(OutputError, match="exists already"):

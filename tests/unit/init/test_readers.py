@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from init_projects import BAKE_FILE, TORCH, made, write_project
+from file_trees import write_files
+from init_projects import BAKE_FILE, TORCH, made
 from repositories import commit, git
 
 from bakery.init.bases import BaseChoice, base_choice
@@ -27,7 +28,7 @@ DEBIAN = base_choice("debian")
 
 
 def cibuildwheel(tmp_path: Path, settings: str, base: BaseChoice = DEBIAN, **files: str) -> Cibuildwheel:
-    root = write_project(tmp_path, {"pyproject.toml": f"[tool.cibuildwheel]\n{settings}\n", **files})
+    root = write_files(tmp_path, {"pyproject.toml": f"[tool.cibuildwheel]\n{settings}\n", **files})
     tree = scan(root)
     data = read_toml(tree, "pyproject.toml")
     assert data
@@ -323,7 +324,7 @@ loop = ["my-demo[loop]"]
 tests = [{ include-group = "base" }, "hypothesis"]
 base = ["attrs"]
 """
-    data = read_toml(scan(write_project(tmp_path, {"pyproject.toml": text})), "pyproject.toml")
+    data = read_toml(scan(write_files(tmp_path, {"pyproject.toml": text})), "pyproject.toml")
     assert data
     assert listed_requirements(data, "extra", ["Test"]) == ["pytest", "numpy", "h5py>=3"]
     assert listed_requirements(data, "group", ["tests"]) == ["attrs", "hypothesis"]
@@ -401,7 +402,7 @@ def test_tests_of_the_project(
 def test_tests_that_are_not_taken_are_named(tmp_path: Path) -> None:
     settings = '[tool.pytest.ini_options]\ntestpaths = ["src/wavy/tests", "gone"]\n'
     files = {"pyproject.toml": DEMO + TEST_EXTRA + settings, "src/wavy/__init__.py": "", "src/wavy/tests/test_a.py": ""}
-    found = read_project(scan(write_project(tmp_path, files)), "").tests
+    found = read_project(scan(write_files(tmp_path, files)), "").tests
     assert found
     assert not found.command
     assert [line.what.partition(" (")[0] for line in found.rest] == [
@@ -472,7 +473,7 @@ def test_packages_of_a_manylinux_image(tmp_path: Path) -> None:
 
 def test_a_short_name_of_cibuildwheel_is_the_base(tmp_path: Path) -> None:
     text = '[project]\nname = "demo"\n[tool.cibuildwheel]\nmanylinux-x86_64-image = "manylinux_2_34"\n'
-    project = read_project(scan(write_project(tmp_path, {"pyproject.toml": text})), "")
+    project = read_project(scan(write_files(tmp_path, {"pyproject.toml": text})), "")
     assert project.base.value == "manylinux_2_34"
     assert project.cibuildwheel
     assert project.cibuildwheel.rest == []
@@ -499,7 +500,7 @@ def test_a_bake_file_that_the_rules_refuse_is_not_carried_over(tmp_path: Path) -
     ],
 )
 def test_a_bake_file_that_cannot_be_read(tmp_path: Path, text: str, reason: str) -> None:
-    found = read_bake_file(scan(write_project(tmp_path, {"docker-bake.hcl": text})))
+    found = read_bake_file(scan(write_files(tmp_path, {"docker-bake.hcl": text})))
     assert found
     assert found.rest == [("docker-bake.hcl", reason)]
 
@@ -519,7 +520,7 @@ AXES = {"cuda": ("12.8.0",), "torch": ("2.8.0",), "python": ("3.11", "3.12")}
 
 
 def bake_file(tmp_path: Path, files: dict[str, str]) -> BakeFile:
-    found = read_bake_file(scan(write_project(tmp_path, files)))
+    found = read_bake_file(scan(write_files(tmp_path, files)))
     assert found
     return found
 
@@ -563,7 +564,7 @@ def test_an_override_replaces_what_the_bake_file_says(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
-    write_project(tmp_path, {".github/workflows/docker-compose.yml": ""})
+    write_files(tmp_path, {".github/workflows/docker-compose.yml": ""})
     names = ("compose.yaml", "docker-compose.dev.yml", "images/docker-bake.hcl", "tools/bake.hcl", "app.bake.json")
     left_out = ("bake/own.hcl", "third_party/docker-bake.hcl", "main.hcl", "a/b/c/docker-bake.hcl", "bakery.json")
     found = bake_file(tmp_path, {"docker-bake.hcl": "", **dict.fromkeys((*names, *left_out), "")})
@@ -573,7 +574,7 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
     assert "compose files" in said["compose.yaml"]
     # Without a bake file, too.
     assert bake_file(tmp_path / "other", {"compose.yml": ""}).rest[0].what == "compose.yml"
-    assert read_bake_file(scan(write_project(tmp_path / "none", {"x.py": ""}))) is None
+    assert read_bake_file(scan(write_files(tmp_path / "none", {"x.py": ""}))) is None
 
 
 def test_many_parts_are_counted(tmp_path: Path) -> None:
@@ -584,7 +585,7 @@ def test_many_parts_are_counted(tmp_path: Path) -> None:
 
 def test_a_bake_file_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hcl2", None)
-    found = read_bake_file(scan(write_project(tmp_path, {"docker-bake.hcl": "a = 1\n"})))
+    found = read_bake_file(scan(write_files(tmp_path, {"docker-bake.hcl": "a = 1\n"})))
     assert found
     assert "wheel-bakery[bake-file]" in found.rest[0].reason
 
@@ -599,7 +600,7 @@ pkg_check_modules(DEPS REQUIRED IMPORTED_TARGET libzstd>=1.4 liblz4)
 file(GLOB SOURCES *.c)
 file(DOWNLOAD https://example.org/x.tar.gz x.tar.gz)
 """
-    build = read_cmake(scan(write_project(tmp_path, {"CMakeLists.txt": text})))
+    build = read_cmake(scan(write_files(tmp_path, {"CMakeLists.txt": text})))
     assert {name: place.line for name, place in build.languages.items()} == {"cxx": 2, "fortran": 2}
     assert set(build.packages) - {"IMPORTED_TARGET"} == {"libzstd", "liblz4"}
     assert build.downloads
@@ -609,7 +610,7 @@ file(DOWNLOAD https://example.org/x.tar.gz x.tar.gz)
 def test_includes_in_comments_do_not_count(tmp_path: Path) -> None:
     text = "// #include <torch/extension.h>\n  # include <zlib.h>\n#include <zlib.h>\n"
     sources = read_sources(
-        scan(write_project(tmp_path, {"a.cpp": text, "b.pyx": 'cdef extern from "own.h":\n', "own.h": ""}))
+        scan(write_files(tmp_path, {"a.cpp": text, "b.pyx": 'cdef extern from "own.h":\n', "own.h": ""}))
     )
     assert {name: str(place) for name, place in sources.headers.items()} == {"zlib.h": "a.cpp:2", "own.h": "b.pyx:1"}
     assert set(sources.absent) == {"zlib.h"}
@@ -671,7 +672,7 @@ def test_includes_in_comments_do_not_count(tmp_path: Path) -> None:
     ],
 )
 def test_the_module_to_import(tmp_path: Path, files: dict[str, str], module: str | None) -> None:
-    root = write_project(tmp_path, {"pyproject.toml": '[project]\nname = "Foo.Bar"\n', **files})
+    root = write_files(tmp_path, {"pyproject.toml": '[project]\nname = "Foo.Bar"\n', **files})
     found = read_project(scan(root), "").modules
     assert [fact.text for fact in found] == ([module] if module else [])
 
@@ -679,14 +680,12 @@ def test_the_module_to_import(tmp_path: Path, files: dict[str, str], module: str
 def test_empty_submodules_are_named(tmp_path: Path) -> None:
     text = '[submodule "a"]\n\tpath = extern/a\n\turl = x\n[submodule "b"]\n\tpath = extern/b\n'
     files = {"pyproject.toml": "[project]\n", ".gitmodules": text, "extern/b/x.c": ""}
-    (note,) = read_project(scan(write_project(tmp_path, files)), "").notes
+    (note,) = read_project(scan(write_files(tmp_path, files)), "").notes
     assert note.startswith("the submodule extern/a is empty")
 
 
 def test_the_name_in_a_source_distribution(tmp_path: Path) -> None:
-    root = write_project(
-        tmp_path, {"setup.py": "setup(name=NAME)\n", "PKG-INFO": "Metadata-Version: 2.1\nName: Demo\n"}
-    )
+    root = write_files(tmp_path, {"setup.py": "setup(name=NAME)\n", "PKG-INFO": "Metadata-Version: 2.1\nName: Demo\n"})
     assert read_project(scan(root), "").metadata.name == ("Demo", ("PKG-INFO", 0))
     # One setup.py for several distributions.
     (root / "setup.py").write_text('setup(name="other")\n')
@@ -697,7 +696,7 @@ def test_the_name_in_a_source_distribution(tmp_path: Path) -> None:
 
 def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:
     files = {f"{name}/setup.py": "" for name in ("tests", "examples", "docs", "vendor", "python")}
-    assert candidates(scan(write_project(tmp_path, files))) == ("python",)
+    assert candidates(scan(write_files(tmp_path, files))) == ("python",)
 
 
 @pytest.mark.parametrize(
@@ -715,7 +714,7 @@ def test_folders_of_tests_and_examples_are_no_projects(tmp_path: Path) -> None:
 )
 def test_the_version_is_that_of_git(tmp_path: Path, tags: tuple[str, ...], release: str) -> None:
     text = '[build-system]\nrequires = ["setuptools-scm"]\n[project]\nname = "demo"\n'
-    root = write_project(tmp_path, {"pyproject.toml": text, "demo.c": ""})
+    root = write_files(tmp_path, {"pyproject.toml": text, "demo.c": ""})
     git(root, "init", "--quiet")
     for number, tag in enumerate(tags):
         commit(root, 1_700_000_000 + number, x=tag)
@@ -737,7 +736,7 @@ def test_a_version_of_git_without_git(tmp_path: Path) -> None:
         assert told in note
         assert "VERSION" not in recipe.text
     # A source distribution knows its version.
-    root = write_project(
+    root = write_files(
         tmp_path / "sdist", {"pyproject.toml": text.format(tool="hatch-vcs"), "PKG-INFO": "Name: demo\n"}
     )
     assert read_project(scan(root), "").metadata.version_tool is None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import plans
 import pytest
+from file_trees import write_files
 from repositories import commit, git
 from typer.testing import CliRunner
 
@@ -19,10 +20,7 @@ POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\ns
 
 
 def put(folder: Path, **files: str) -> None:
-    for name, text in files.items():
-        path = folder / name.replace("__", "/").replace("_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, newline="")
+    write_files(folder, {name.replace("__", "/").replace("_", "."): text for name, text in files.items()})
 
 
 def facts(folder: Path, recipe: str = "") -> SourceFacts:
@@ -57,9 +55,8 @@ def facts(folder: Path, recipe: str = "") -> SourceFacts:
     ],
 )
 def test_what_a_build_file_names_outside_of_the_source(tmp_path: Path, name: str, text: str, found: list[str]) -> None:
-    for other in ("README", "csrc/a.c", "core/Cargo.toml", "py/inside/a.h", f"py/{name}"):
-        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / other).write_text(text)
+    others = ("README", "csrc/a.c", "core/Cargo.toml", "py/inside/a.h", f"py/{name}")
+    write_files(tmp_path, dict.fromkeys(others, text))
     assert [place for place, _ in facts(tmp_path, 'source = "py"\n').beyond] == found
     # With the whole project as the source, nothing is outside.
     assert facts(tmp_path, 'source = "."\n').beyond == ()

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from file_trees import write_files
 
 from bakery.core.errors import PlanError
 from bakery.plan.dockerfile import Command, Env, Run, Script
@@ -301,11 +302,7 @@ def test_packing_uses_the_compression_that_all_drivers_know():
 
 
 def _unpacked(folder: Path, *names: str) -> Path:
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-    return folder
+    return write_files(folder, {name: name for name in names})
 
 
 def test_cuda_12_has_a_folder_for_each_component(tmp_path: Path):
