@@ -24,9 +24,6 @@ from bakery.emit.cibuildwheel import configurations, identifier, variants
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.recipe.files import shipped
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
-from bakery.resolve.set_option import parse_set_options
 
 ROOT = Path(__file__).parents[2]
 RECIPES = [
@@ -35,11 +32,6 @@ RECIPES = [
     "examples/cuda",
     "tests/golden/recipes/three-systems.toml",
 ]
-
-
-def plan_of(recipe: str, *sets: str) -> Plan:
-    (item,) = load(recipe, ROOT)
-    return resolve(item, parse_set_options(sets))
 
 
 def write(plan: Plan, folder: Path) -> dict[str, Path]:
@@ -69,7 +61,7 @@ def wanted(cells: tuple[Cell, ...], system: str) -> list[str]:
 @pytest.mark.parametrize("platform", ["own", "linux/arm64"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_identifiers_are_the_plans_cells(recipe: str, platform: str, tmp_path: Path) -> None:
-    plan = plan_of(recipe, *([f"*.platform={platform}"] if platform != "own" else []))
+    plan = plans.plan_of_file(recipe, ROOT, *([f"*.platform={platform}"] if platform != "own" else []))
     configs = write(plan, tmp_path)
     for name, cells in variants(plan).items():
         for system in SYSTEMS:
@@ -83,15 +75,13 @@ def test_identifiers_are_the_plans_cells(recipe: str, platform: str, tmp_path: P
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_configurations_fit_cibuildwheels_schema(recipe: str, tmp_path: Path) -> None:
     schema = json.loads(files("cibuildwheel").joinpath("resources/cibuildwheel.schema.json").read_text())
-    for path in write(plan_of(recipe), tmp_path).values():
+    for path in write(plans.plan_of_file(recipe, ROOT), tmp_path).values():
         jsonschema.validate(tomllib.loads(path.read_text())["tool"]["cibuildwheel"], schema)
 
 
 def test_a_platform_is_added_by_the_recipe_alone(tmp_path: Path) -> None:
     text = 'name = "demo"\nplatforms = ["linux/amd64"%s]\n'
-    (tmp_path / "bakery.toml").write_text(text % "")
-    (before,) = load(None, tmp_path)
-    old, new = resolve(before), plans.written(tmp_path, text % ', "windows/arm64"')
+    old, new = plans.written(tmp_path, text % ""), plans.written(tmp_path, text % ', "windows/arm64"')
     assert [cell.id for cell in new.cells] == [cell.id for cell in old.cells] == ["cp311"]
     assert [cell.id for cell in new.cibuildwheel_cells] == ["cp311-win_arm64"]
     (config,) = write(new, tmp_path).values()

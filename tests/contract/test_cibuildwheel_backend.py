@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import plans
 import pytest
 from elfs import shared_object
 from wheels import write_wheel
@@ -109,9 +110,8 @@ def test_another_base_or_promise_is_another_wheel(project: Path, builder: Builde
     # The second one is of the cells of an override; the others keep their wheels.
     own = '[[matrix.overrides]]\nwhere = {{ python = "3.13" }}\nwheel = {{ max-size = "{} MB" }}\n'
     for base, size, built in (("28", 10, 2), ("34", 10, 4), ("34", 20, 5), ("34", 20, 5)):
-        (project / "bakery.toml").write_text(f'{RECIPE}{own.format(size)}[builder]\nbase = "manylinux_2_{base}"\n')
-        (item,) = load(None, project)
-        run(project, resolve(item), selection=CellSelection.UNFINISHED)
+        plan = plans.written(project, f'{RECIPE}{own.format(size)}[builder]\nbase = "manylinux_2_{base}"\n')
+        run(project, plan, selection=CellSelection.UNFINISHED)
         assert len(builder.built) == built
 
 

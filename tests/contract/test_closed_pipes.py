@@ -8,18 +8,24 @@ import sys
 from pathlib import Path
 
 import pytest
+from file_trees import write_files
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_files(
+        tmp_path, {"pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n', "bakery.toml": 'name = "demo"\n'}
+    )
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(("words", "code"), [(["plan"], 0), (["check"], 0), (["plan", "--only", "cp399"], 2)])
-def test_a_closed_pipe_is_no_failure(stream: str, words: list[str], code: int, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
-    (tmp_path / "bakery.toml").write_text('name = "demo"\n')
+def test_a_closed_pipe_is_no_failure(stream: str, words: list[str], code: int, project: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     streams: dict[str, int] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: writer}
     argv = [sys.executable, "-m", "bakery", *words]
-    done = subprocess.run(argv, cwd=tmp_path, check=False, stdout=streams["stdout"], stderr=streams["stderr"])
+    done = subprocess.run(argv, cwd=project, check=False, stdout=streams["stdout"], stderr=streams["stderr"])
     os.close(writer)
     assert done.returncode == code
 
@@ -28,11 +34,9 @@ def test_a_closed_pipe_is_no_failure(stream: str, words: list[str], code: int, t
 @pytest.mark.parametrize(
     ("words", "code"), [("plan", 0), ("schema", 0), ("plan --only cp399", 2), ("check -r none", 3)]
 )
-def test_a_stream_that_is_closed_is_no_failure(closed: str, words: str, code: int, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
-    (tmp_path / "bakery.toml").write_text('name = "demo"\n')
+def test_a_stream_that_is_closed_is_no_failure(closed: str, words: str, code: int, project: Path) -> None:
     argv = ["sh", "-c", f'exec "$0" -m bakery {words} {closed}', sys.executable]
-    done = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True)
+    done = subprocess.run(argv, cwd=project, check=False, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
@@ -49,14 +53,12 @@ def test_a_stream_that_is_closed_is_no_failure(closed: str, words: str, code: in
         (["plan", "--only", "cp399"], ["stdout", "stderr"], 2),
     ],
 )
-def test_a_full_disk_for_results_is_a_failure(words: list[str], streams: list[str], code: int, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
-    (tmp_path / "bakery.toml").write_text('name = "demo"\n')
+def test_a_full_disk_for_results_is_a_failure(words: list[str], streams: list[str], code: int, project: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         places = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | dict.fromkeys(streams, full.fileno())
         argv = [sys.executable, "-m", "bakery", *words]
         done = subprocess.run(
-            argv, cwd=tmp_path, stdout=places["stdout"], stderr=places["stderr"], text=True, check=False
+            argv, cwd=project, stdout=places["stdout"], stderr=places["stderr"], text=True, check=False
         )
     assert done.returncode == code
     if code == 10:

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import hostile_files as hostile
 import pytest
+from plans import plan_of
 from sample import sampled
 from wheels import write_wheel
 
 from bakery.core.errors import AuditError, OutputError
-from bakery.recipe.load import load
 from bakery.release.index.store import NewWheel, extend
 from bakery.release.verify import verify
-from bakery.resolve.plan import resolve
 from bakery_iree.errors import ModuleError
 from bakery_iree.mlir import read_module
 from bakery_iree.vmfb import read_vmfb
@@ -338,15 +337,14 @@ def test_audit_judges_the_others(fifo: Path, tmp_path: Path) -> None:
 
 
 def test_verify_judges_the_others(tmp_path: Path) -> None:
-    (tmp_path / "bakery.toml").write_text('name = "demo"\nplatforms = ["linux/amd64", "macos/arm64"]\n')
-    (item,) = load(None, tmp_path)
+    plan = plan_of('name = "demo"\nplatforms = ["linux/amd64", "macos/arm64"]\n')
     bad = write_wheel(tmp_path, "cp311-cp311-macosx_11_0_arm64", metadata=hostile.METADATA + "X: y\n" * 20_000)
     pipe = tmp_path / "demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     os.mkfifo(pipe)
     odd = tmp_path / "_-1.0-py3-none-any.whl"
     odd.write_bytes(b"")
     with pytest.raises(AuditError) as caught:
-        verify([resolve(item)], [bad, pipe, odd], tmp_path / "memory")
+        verify([plan], [bad, pipe, odd], tmp_path / "memory")
     told = "\n".join(caught.value.details)
     assert f"cannot read {pipe}: not a regular file" in told
     assert f"{bad.name}: the fields of METADATA have 20,003 lines, more than 10,000" in told

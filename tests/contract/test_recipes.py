@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 from buildx import Buildx, offline, printed, with_values
 from file_trees import write_files
+from plans import plan_of_file
 from sample import sampled
 
 from bakery.emit.bakefile import bake_json, bakefile
 from bakery.emit.dockerfile import dockerfile
 from bakery.emit.files import generate
-from bakery.plan.model import Plan
 from bakery.recipe.files import shipped
-from bakery.recipe.load import load
 from bakery.resolve.epoch import EARLIEST as EPOCH
-from bakery.resolve.plan import resolve
-from bakery.resolve.set_option import parse_set_options
 from bakery_iree.emit import batch_names, cell_target, generate_job, input_target
 from bakery_iree.job.load import load as load_job
 from bakery_iree.job.resolve import resolve as resolve_job
@@ -49,33 +46,28 @@ VARIABLES = {
 }
 
 
-def plan_of(name: str, *sets: str) -> Plan:
-    (item,) = load(name, ROOT)
-    return resolve(item, parse_set_options(sets))
-
-
 @pytest.mark.parametrize(
     ("name", "variables"), sampled([(name, case) for name in [*RECIPES, *SHARED] for case in VARIABLES], 3)
 )
 def test_print_says_what_the_plan_says(buildx: Buildx, name: str, variables: str) -> None:
-    buildx.assert_prints(plan_of(name), variables=VARIABLES[variables])
+    buildx.assert_prints(plan_of_file(name, ROOT), variables=VARIABLES[variables])
 
 
 @pytest.mark.parametrize("group", ["default", "wheel", "test", "dev", "full"])
 def test_one_group(buildx: Buildx, group: str) -> None:
-    buildx.assert_prints(plan_of("ujson"), groups=[group])
+    buildx.assert_prints(plan_of_file("ujson", ROOT), groups=[group])
 
 
 @pytest.mark.parametrize("file_name", ["ca.pem", 'a,b "c" ${x}.pem'])
 def test_secrets_exist_when_their_files_are_named(buildx: Buildx, tmp_path: Path, file_name: str) -> None:
     file = tmp_path / file_name
     file.write_text("")
-    buildx.assert_prints(plan_of("ujson"), variables={"CA_BUNDLE": str(file), "PIP_CONF": str(file)})
+    buildx.assert_prints(plan_of_file("ujson", ROOT), variables={"CA_BUNDLE": str(file), "PIP_CONF": str(file)})
 
 
 @pytest.mark.parametrize("command", ["", "license.txt"])
 def test_secrets_of_a_recipe(buildx: Buildx, command: str) -> None:
-    plan = plan_of(str(ROOT / "tests/golden/recipes/secrets.toml"))
+    plan = plan_of_file(str(ROOT / "tests/golden/recipes/secrets.toml", ROOT))
     file = buildx.folder / plan.values()["SECRET_NETRC"]
     file.parent.mkdir(exist_ok=True)
     file.touch()
@@ -84,14 +76,16 @@ def test_secrets_of_a_recipe(buildx: Buildx, command: str) -> None:
 
 
 def test_a_variable_of_the_environment(buildx: Buildx) -> None:
-    buildx.assert_prints(plan_of("examples/cuda"), variables={"CUDA_VERSION": "12.8.0", "CUDA_ARCHS": "90;$x"})
+    buildx.assert_prints(
+        plan_of_file("examples/cuda", ROOT), variables={"CUDA_VERSION": "12.8.0", "CUDA_ARCHS": "90;$x"}
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "variables"), sampled([(name, case) for name in [*RECIPES, *SHARED] for case in ("none", "registry")], 3)
 )
 def test_targets_that_no_group_has(buildx: Buildx, name: str, variables: str) -> None:
-    plan = with_values(plan_of(name), VARIABLES[variables])
+    plan = with_values(plan_of_file(name, ROOT), VARIABLES[variables])
     targets = tuple(plan.targets())
     said = buildx.print(bakefile(plan), [target.name for target in targets], VARIABLES[variables])
     assert said["target"] == printed(bake_json(plan, targets))
@@ -102,7 +96,7 @@ def test_targets_that_no_group_has(buildx: Buildx, name: str, variables: str) ->
     sampled([(name, cache) for name in [*RECIPES, SHARED[0]] if name not in IMAGES for cache in ("none", "local")], 3),
 )
 def test_overrides(buildx: Buildx, name: str, cache: str) -> None:
-    buildx.assert_prints(plan_of(name, *SETS), variables={"CACHE": cache})
+    buildx.assert_prints(plan_of_file(name, ROOT, *SETS), variables={"CACHE": cache})
 
 
 @pytest.mark.parametrize("last", ["=", "+="])
@@ -110,7 +104,7 @@ def test_overrides(buildx: Buildx, name: str, cache: str) -> None:
 @pytest.mark.parametrize("key", ["tags", "cache-from", "cache-to"])
 def test_the_last_operator_governs_a_list(buildx: Buildx, key: str, pattern: str, last: str) -> None:
     sets = (f"{pattern}.{key}+=team/app:a", f"{pattern}.{key}{last}team/app:b", f"{pattern}.{key}{last}team/app:a")
-    buildx.assert_prints(plan_of("ujson", *sets), variables={"CACHE": "local"})
+    buildx.assert_prints(plan_of_file("ujson", ROOT, *sets), variables={"CACHE": "local"})
 
 
 @pytest.mark.parametrize(
@@ -122,14 +116,14 @@ def test_the_last_operator_governs_a_list(buildx: Buildx, key: str, pattern: str
     ],
 )
 def test_what_the_plan_takes_over(buildx: Buildx, sets: tuple[str, ...]) -> None:
-    plan = plan_of("examples/cuda", *sets)
+    plan = plan_of_file("examples/cuda", ROOT, *sets)
     assert plan.overrides == ()
     buildx.assert_prints(plan)
 
 
 @pytest.mark.parametrize("name", [*RECIPES, *map(str, GOLDEN)])
 def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
-    plan = offline(plan_of(name))
+    plan = offline(plan_of_file(name, ROOT))
     text = dockerfile(plan)
     targets = buildx.frontend(text, "targets")["targets"]
     assert [target["name"] for target in targets] == ["programs", "tools", *(stage.name for stage in plan.stages)]
@@ -139,7 +133,7 @@ def test_dockerfile_has_no_warnings(buildx: Buildx, name: str) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_check_through_bake(buildx: Buildx, name: str) -> None:
-    plan = offline(plan_of(name))
+    plan = offline(plan_of_file(name, ROOT))
     write_files(buildx.folder, generate(plan))
     # buildx carries out what a target says of its output, also of a check: an empty image under the name of the real one.
     every = ["--call=check", "--set=*.output=type=cacheonly", *plan.groups]
@@ -160,7 +154,7 @@ def test_check_through_bake(buildx: Buildx, name: str) -> None:
 )
 def test_validation_refuses(buildx: Buildx, name: str, variables: dict[str, str], message: str) -> None:
     file = buildx.folder / "refused.hcl"
-    file.write_text(bakefile(plan_of(name)), encoding="utf-8")
+    file.write_text(bakefile(plan_of_file(name, ROOT)), encoding="utf-8")
     done = buildx.call("bake", "-f", file.name, "--print", "wheel", variables=variables)
     assert done.returncode != 0
     assert message in " ".join(done.stderr.split())
@@ -186,14 +180,16 @@ def test_the_command_prints_what_buildx_prints(buildx: Buildx, arguments: list[s
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     sets = [text for text in arguments if "=" in text]
-    assert json.loads(done.stdout) == buildx.print(bakefile(plan_of("examples/cuda", *sets)), names)
+    assert json.loads(done.stdout) == buildx.print(bakefile(plan_of_file("examples/cuda", ROOT, *sets)), names)
 
 
 def test_chosen_cells_of_a_shared_wheel(buildx: Buildx) -> None:
     command = [sys.executable, "-m", "bakery", "full", "--only", "cp313", "-r", SHARED[0], "--print", *UNDATED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == buildx.print(bakefile(plan_of(SHARED[0])), ["wheel-cp311", "test-cp313"])
+    assert json.loads(done.stdout) == buildx.print(
+        bakefile(plan_of_file(SHARED[0], ROOT)), ["wheel-cp311", "test-cp313"]
+    )
 
 
 def test_files_of_a_job(buildx: Buildx) -> None:

@@ -6,19 +6,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import plans
 import pytest
 from tables import GoldenRow, rows
 
 from bakery.engine.client import exports
 from bakery.init.stable_abi import read_project
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
 from bakery.resolve.rules.cache_use import Host
 from bakery.resolve.rules.findings import lines, refusal
 from bakery.resolve.rules.rule import Finding, Severity
-from bakery.resolve.set_option import parse_set_options
 from bakery.runs.source_files import source_of
 
 TABLE = Path(__file__).with_name("rules.toml")
@@ -119,9 +117,8 @@ def rendered(plan: Plan, findings: Sequence[Finding]) -> str:
 @pytest.mark.parametrize("name", ROWS)
 def test_rule(name: str, tmp_path: Path, golden_row: GoldenRow) -> None:
     text = ROWS[name]["recipe"]
-    (tmp_path / "bakery.toml").write_text(text)
     sets = [line.removeprefix("# --set ") for line in text.splitlines() if line.startswith("# --set ")]
-    plan, host = resolve(load(None, tmp_path)[0], parse_set_options(sets)), HOSTS.get(name, HOST)
+    plan, host = plans.written(tmp_path, text, *sets), HOSTS.get(name, HOST)
     for file, content in SOURCES.get(name, {}).items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         if content.startswith("-> "):

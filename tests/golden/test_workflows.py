@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import plans
 import pytest
 from pages import blocks
 from typer.testing import CliRunner
@@ -127,8 +128,7 @@ pages = true
 
 
 def test_workflow_of_a_project_below_the_top_of_its_repository(golden: Golden, tmp_path: Path) -> None:
-    (tmp_path / "bakery.toml").write_text(BELOW)
-    plan = resolve(load(None, tmp_path)[0])
+    plan = plans.written(tmp_path, BELOW)
     repository = Repository("packages/a b", submodules=True, lfs=True)
     golden(HERE / "below.yml", generate(plan, repository)[repository.named(plan.workflow)])
 
@@ -205,9 +205,7 @@ def test_jobs_that_are_none(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_an_image_of_a_workspace_has_no_workflow(tmp_path: Path) -> None:
-    (tmp_path / "bakery.toml").write_text('[workspace]\nrecipes = ["iree-cpu"]\n[workspace.ci]\n')
-    (item,) = load(None, tmp_path)
-    assert resolve(item).ci is None
+    assert plans.written(tmp_path, '[workspace]\nrecipes = ["iree-cpu"]\n[workspace.ci]\n').ci is None
 
 
 @cache
@@ -405,9 +403,7 @@ install = ["wheel-bakery==1.0"]
 
 
 def test_what_a_recipe_asks_for_stands_in_the_workflow(tmp_path: Path) -> None:
-    (tmp_path / "bakery.toml").write_text(SECRETS)
-    (item,) = load(None, tmp_path)
-    plan = resolve(item)
+    plan = plans.written(tmp_path, SECRETS)
     assert plan.ci is not None
     text = generate(plan)[plan.workflow]
     (step,) = (step for step in parsed(text)["jobs"]["bake"]["steps"] if step["name"] == "Bake, audit and test")

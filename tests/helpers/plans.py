@@ -11,7 +11,7 @@ from file_trees import write_files
 import bakery
 from bakery.plan.model import Plan
 from bakery.recipe import models
-from bakery.recipe.load import load
+from bakery.recipe.load import from_python, load
 from bakery.resolve.plan import resolve
 from bakery.resolve.set_option import parse_set_options
 
@@ -26,6 +26,18 @@ def written(folder: Path, toml: str, *sets: str, environ: Mapping[str, str] | No
     """Return the plan of a recipe's text, which stays in the folder."""
     (folder / "bakery.toml").write_text(toml, encoding="utf-8")
     return resolve(load(None, folder)[0], parse_set_options(sets), environ or {})
+
+
+def plan_of_file(recipe: str | None, folder: Path, *sets: str) -> Plan:
+    """Return the plan of the one recipe of a folder with this name or file."""
+    (loaded,) = load(recipe, folder)
+    return resolve(loaded, parse_set_options(sets))
+
+
+def plan_with(*sets: str, root: Path | None = None, environ: Mapping[str, str] | None = None, **recipe: object) -> Plan:
+    """Return the plan of a recipe with these tables, made in Python."""
+    loaded = from_python(models.Recipe.model_validate({"name": "x", **recipe}), root or Path.cwd())
+    return resolve(loaded, parse_set_options(sets), environ or {})
 
 
 def planned(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import plans
 import pytest
 from wheels import write_wheel
 
@@ -14,11 +15,8 @@ from bakery.cli.tables.plan import github_matrix as matrix
 from bakery.core.errors import AuditError, PlanError, RecipeError, UsageError
 from bakery.emit.files import generate
 from bakery.plan.model import Plan
-from bakery.recipe.load import load
 from bakery.release.verify import verify
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
-from bakery.resolve.set_option import parse_set_options
 from bakery.runs.cibuildwheel.run import cells_here, check_buildable
 from bakery.runs.expectations import promises
 
@@ -26,9 +24,7 @@ THREE = 'platforms = ["linux/amd64", "macos/arm64", "windows/amd64"]\n'
 
 
 def plan(folder: Path, text: str, *sets: str) -> Plan:
-    (folder / "bakery.toml").write_text(f'name = "demo"\n{text}')
-    (item,) = load(None, folder)
-    return resolve(item, parse_set_options(sets))
+    return plans.written(folder, f'name = "demo"\n{text}', *sets)
 
 
 def test_bake_sees_only_its_own_cells(tmp_path: Path) -> None:

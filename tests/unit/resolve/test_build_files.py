@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.build_files import BuildFiles, read_build_files
 from bakery.resolve.rules.project import read_project
@@ -114,8 +113,7 @@ def test_standards() -> None:
     ],
 )
 def test_a_builder_without_a_compiler_for_cuda(tmp_path: Path, recipe: str, warns: bool) -> None:
-    (tmp_path / "bakery.toml").write_text(f'name = "k"\n{recipe}')
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
-    plan = resolve(load(None, tmp_path)[0])
+    plan = plans.written(tmp_path, f'name = "k"\n{recipe}')
     findings = judge(plan, project=read_project(plan, source_of(tmp_path, plan)))
     assert ("cuda-sources" in {finding.rule.id for finding in findings}) is warns

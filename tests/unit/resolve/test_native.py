@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from plans import plan_with
 from pydantic import ValidationError
 
 from bakery.plan.dockerfile import Arg, Command, Mount, Run, Stage
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, literal
-from bakery.recipe.load import from_python
-from bakery.recipe.models import Recipe
 from bakery.resolve.device_promises import device_promises
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules.subject import subjects
 
 NATIVE = {"command": "make DESTDIR=/native install", "into": "src/pkg/lib"}
@@ -22,8 +18,7 @@ IMAGE = {"base": {"image": "a/manylinux_2_28_x86_64:1"}}
 
 def plan_of(native: dict[str, object] | None = None, **recipe: object) -> Plan:
     matrix = {"python": ["3.13", "3.9", "3.11"]}
-    written = {"name": "x", "matrix": matrix, "native": {**NATIVE, **(native or {})}, **recipe}
-    return resolve(from_python(Recipe.model_validate(written), Path.cwd()))
+    return plan_with(**{"matrix": matrix, "native": {**NATIVE, **(native or {})}, **recipe})
 
 
 def stage(plan: Plan, name: str) -> Stage:

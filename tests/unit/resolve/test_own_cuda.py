@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import plans
 import pytest
 
 from bakery import Recipe
@@ -15,8 +16,6 @@ from bakery.core.errors import BakeryError, PlanError
 from bakery.core.image_names import parse
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
-from bakery.recipe.load import from_python, load
-from bakery.resolve.plan import resolve
 from bakery.toolchains import facts, programs
 from bakery.toolchains.programs import cuda_repository
 
@@ -26,8 +25,7 @@ ADDRESS = "https://mirror.example/cuda/repos/rhel8/x86_64"
 
 
 def plan_of(builder: dict[str, Any], **parts: Any) -> Plan:
-    recipe = Recipe.model_validate({"name": "demo", "builder": builder, **parts})
-    return resolve(from_python(recipe, Path("/project")))
+    return plans.plan_with(root=Path("/project"), **{"name": "demo", "builder": builder, **parts})
 
 
 def stage_of(plan: Plan, name: str) -> str:
@@ -184,13 +182,12 @@ def test_the_address_may_hold_what_follows_from_the_release():
     assert whole == f'ARG CUDA_REPOSITORY="{address}"'
 
 
-def test_components_beside_an_image_are_refused_for_what_they_are(tmp_path: Path):
+def test_components_beside_an_image_are_refused_for_what_they_are():
     """The recipe does name a toolkit: one that adds nothing."""
     base = 'base = { image = "nvidia/cuda:12.8.1-devel-ubuntu22.04" }'
     text = f'name = "x"\n[builder]\n{base}\ntoolkit = "image"\ncomponents = ["cublas"]\n'
-    (tmp_path / "bakery.toml").write_text(text)
     with pytest.raises(PlanError, match="toolkit 'image' installs no components"):
-        resolve(load(None, tmp_path)[0])
+        plans.plan_of(text)
 
 
 def test_component_without_a_package_is_told():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from plans import plan_with
 from pydantic import ValidationError
 
 from bakery.cli.tables.plan import to_json
@@ -13,15 +12,7 @@ from bakery.plan.delivery import Override
 from bakery.plan.dockerfile import Add, Arg, Command, Env, Mount, Run, Stage
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, substitute
-from bakery.recipe.load import from_python
-from bakery.recipe.models import Recipe
-from bakery.resolve.plan import resolve
-from bakery.resolve.set_option import parse_set_options
 from bakery.toolchains import program_mounts
-
-
-def plan_of(*sets: str, **recipe: object) -> Plan:
-    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), parse_set_options(sets))
 
 
 def stage(plan: Plan, name: str) -> Stage:
@@ -41,7 +32,7 @@ CUDA = {"variables": {"CUDA_VERSION": "13.0.3"}, "builder": {"toolkit": "cuda"}}
 
 
 def test_the_smallest_recipe() -> None:
-    plan = plan_of()
+    plan = plan_with()
     kinds = ("wheel", "test", "dev", "materials", "compiler-cache")
     assert [target.name for target in plan.targets()] == [f"{kind}-cp311" for kind in kinds]
     assert [target.name for target in plan.select(("full",))] == ["wheel-cp311", "test-cp311"]
@@ -52,7 +43,7 @@ def test_the_smallest_recipe() -> None:
 
 
 def test_select_by_glob_over_cells_and_targets() -> None:
-    plan = plan_of(matrix={"python": ["3.11", "3.13"]})
+    plan = plan_with(matrix={"python": ["3.11", "3.13"]})
     assert [target.name for target in plan.select(("full",), ("cp313",))] == ["wheel-cp313", "test-cp313"]
     assert [target.name for target in plan.select(("full",), ("test-*11", "nothing"))] == ["test-cp311"]
     with pytest.raises(UsageError, match="recipe x: no cell matches nothing"):
@@ -71,7 +62,7 @@ def test_matrix_overrides_change_arguments_of_the_cells_they_select() -> None:
         },
         "builder": {"toolkit": "cuda"},
     }
-    plan = plan_of(**recipe)
+    plan = plan_with(**recipe)
     assert [plan.args_of(cell)["A"] for cell in plan.cells] == ["2", "3"]
     assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.1"]]
 
@@ -83,7 +74,7 @@ def test_matrix_overrides_hold_for_axes_that_do_not_vary_and_yield_to_the_comman
         "builder": {"toolkit": "cuda"},
     }
     for sets, wanted in (((), "1"), (("CUDA_VERSION=12.8.1",), "2"), (("CUDA_VERSION=12.8.1", "A=3"), "3")):
-        plan = plan_of(*sets, **recipe)
+        plan = plan_with(*sets, **recipe)
         assert [plan.args_of(cell)["A"] for cell in plan.cells] == [wanted]
 
 
@@ -97,7 +88,7 @@ def test_matrix_overrides_hold_for_axes_that_do_not_vary_and_yield_to_the_comman
 def test_a_release_that_no_toolkit_has(matrix: dict[str, object]) -> None:
     recipe = {"builder": CUDA["builder"]} if "cuda" in matrix else CUDA
     with pytest.raises(PlanError, match="has no CUDA"):
-        plan_of(**recipe, matrix=matrix)
+        plan_with(**recipe, matrix=matrix)
 
 
 @pytest.mark.parametrize(
@@ -111,30 +102,30 @@ def test_a_release_that_no_toolkit_has(matrix: dict[str, object]) -> None:
 )
 def test_a_value_of_an_axis_that_is_no_release(matrix: dict[str, object]) -> None:
     with pytest.raises(PlanError) as caught:
-        plan_of(builder=CUDA["builder"], matrix=matrix)
+        plan_with(builder=CUDA["builder"], matrix=matrix)
     (problem,) = caught.value.details
     assert problem.startswith("matrix.")
     assert "in three parts" in problem
 
 
 def test_needs_name_who_else_could_help() -> None:
-    (need,) = plan_of(**CUDA).cells[0].needs
+    (need,) = plan_with(**CUDA).cells[0].needs
     others = ("clang (CUDA 12)", "debian (CUDA 11.8.0, 12.4.1)")
     assert (need.name, need.version, need.alternatives) == ("cuda-toolkit", "13.0.3", others)
-    (sdist,) = plan_of(source="sdist:UJson==6.1.0").cells[0].needs
+    (sdist,) = plan_with(source="sdist:UJson==6.1.0").cells[0].needs
     assert (sdist.name, sdist.version, sdist.sdist) == ("UJson", "6.1.0", True)
 
 
 def test_one_stage_for_each_cuda_major_and_shared_ones_once() -> None:
-    names = [item.name for item in plan_of(**CUDA).stages]
+    names = [item.name for item in plan_with(**CUDA).stages]
     assert len(names) == len(set(names))
     assert {"cuda-12", "cuda-13", "toolkit"} <= set(names)
-    assert stage(plan_of(**CUDA), "toolkit").base == ("cuda-", Ref("CUDA_VERSION%%.*"))
-    assert stage(plan_of(), "builder-system").base == ("base",)
+    assert stage(plan_with(**CUDA), "toolkit").base == ("cuda-", Ref("CUDA_VERSION%%.*"))
+    assert stage(plan_with(), "builder-system").base == ("base",)
 
 
 def test_only_steps_of_the_build_backend_see_what_only_it_needs() -> None:
-    plan = plan_of(
+    plan = plan_with(
         variables={"A": "1"}, builder={"environment": {"FLAGS": "-O${A}"}}, wheel={"config-settings": {"k": "${A}"}}
     )
     users = [item.name for item in plan.stages if Arg("A") in item.steps]
@@ -146,7 +137,7 @@ def test_only_steps_of_the_build_backend_see_what_only_it_needs() -> None:
 
 
 def test_the_test_command_has_the_variables_it_names() -> None:
-    plan = plan_of(variables={"A": "1", "B": "2"}, test={"command": "echo ${A} $B"})
+    plan = plan_with(variables={"A": "1", "B": "2"}, test={"command": "echo ${A} $B"})
     own = stage(plan, "x-test")
     assert Arg("A") in own.steps
     assert Arg("B") not in own.steps
@@ -154,27 +145,27 @@ def test_the_test_command_has_the_variables_it_names() -> None:
 
 
 def test_sources() -> None:
-    git = plan_of(source="git+https://host/a/b@v1")
+    git = plan_with(source="git+https://host/a/b@v1")
     assert stage(git, "source").steps == (Add(("https://host/a/b.git#v1",), "/src"),)
-    (run,) = runs(stage(plan_of(source="sub/./folder"), "compile"))
+    (run,) = runs(stage(plan_with(source="sub/./folder"), "compile"))
     assert Mount("bind", "/src", source="sub/folder", writable=True) in run.mounts
 
 
 @pytest.mark.parametrize("name", ["a*b", "a,b", "a$b", 'a"b', "a'b", "[a]"])
 def test_a_folder_that_dockerfiles_cannot_name(name: str) -> None:
     with pytest.raises(PlanError, match="Dockerfiles cannot name"):
-        plan_of(source=name)
+        plan_with(source=name)
 
 
 def test_set_of_all_targets_is_taken_over() -> None:
-    plan = plan_of("*.args.A=2", "*.platforms=linux/arm64,linux/amd64", variables={"A": "1"})
+    plan = plan_with("*.args.A=2", "*.platforms=linux/arm64,linux/amd64", variables={"A": "1"})
     assert plan.values()["A"] == "2"
     assert [cell.id for cell in plan.cells] == ["cp311-linux_aarch64", "cp311-linux_x86_64"]
     assert plan.overrides == ()
     for pattern in ("wheel", "full", "wheel-*"):
-        named = plan_of(f"{pattern}.args.A=2", f"{pattern}.platforms=linux/arm64", variables={"A": "1"})
+        named = plan_with(f"{pattern}.args.A=2", f"{pattern}.platforms=linux/arm64", variables={"A": "1"})
         assert (named.values()["A"], [cell.platform for cell in named.cells]) == ("2", ["linux/arm64"])
-    more = plan_of("*.platform+=linux/arm64")
+    more = plan_with("*.platform+=linux/arm64")
     assert [cell.platform for cell in more.cells] == ["linux/amd64", "linux/arm64"]
 
 
@@ -196,9 +187,9 @@ def test_set_of_all_targets_is_taken_over() -> None:
 def test_the_ref_of_a_git_source_is_behind_its_path(source: str, address: str | None) -> None:
     if address is None:
         with pytest.raises(ValidationError, match="expected a ref with git: a branch, a tag or a commit"):
-            plan_of(source=f"git+{source}")
+            plan_with(source=f"git+{source}")
     else:
-        assert Add((address,), "/src") in stage(plan_of(source=f"git+{source}"), "source").steps
+        assert Add((address,), "/src") in stage(plan_with(source=f"git+{source}"), "source").steps
 
 
 @pytest.mark.parametrize(
@@ -214,22 +205,22 @@ def test_the_ref_of_a_git_source_is_behind_its_path(source: str, address: str | 
 )
 def test_set_reaches_the_cells_of_include(sets: list[str], cells: list[str]) -> None:
     include = [{"python": "3.13", "kind": "2", "platform": "linux/arm64"}]
-    plan = plan_of(*sets, matrix={"python": ["3.11", "3.13"], "kind": ["1"], "include": include})
+    plan = plan_with(*sets, matrix={"python": ["3.11", "3.13"], "kind": ["1"], "include": include})
     found = [(cell.axes["python"].replace(".", ""), cell.platform[6:], cell.args["KIND"]) for cell in plan.cells]
     assert [f"cp{python}-{machine}-{kind}" for python, machine, kind in found] == cells
 
 
 def test_what_a_cell_needs_follows_its_values() -> None:
-    plan = plan_of("wheel-cp313.args.CUDA_VERSION=12.8.0", **CUDA, matrix={"python": ["3.11", "3.13"]})
+    plan = plan_with("wheel-cp313.args.CUDA_VERSION=12.8.0", **CUDA, matrix={"python": ["3.11", "3.13"]})
     assert [[need.version for need in cell.needs] for cell in plan.cells] == [["13.0.3"], ["12.8.0"]]
     with pytest.raises(PlanError, match="the value of a variable is not valid"):
-        plan_of("wheel-cp311.args.CUDA_VERSION=12", **CUDA)
+        plan_with("wheel-cp311.args.CUDA_VERSION=12", **CUDA)
     with pytest.raises(PlanError, match="PYTHON_VERSION is an axis"):
-        plan_of("wheel-cp311.args.PYTHON_VERSION=3.13")
+        plan_with("wheel-cp311.args.PYTHON_VERSION=3.13")
 
 
 def test_a_platform_for_some_cells() -> None:
-    plan = plan_of("*-cp313.platform=linux/arm64", matrix={"python": ["3.11", "3.13"]})
+    plan = plan_with("*-cp313.platform=linux/arm64", matrix={"python": ["3.11", "3.13"]})
     assert [(cell.id, cell.platform, cell.images[0].platform) for cell in plan.cells] == [
         ("cp311", "linux/amd64", "linux/amd64"),
         ("cp313", "linux/arm64", "linux/arm64"),
@@ -239,7 +230,7 @@ def test_a_platform_for_some_cells() -> None:
 
 def test_set_of_some_targets() -> None:
     python = {"python": ["3.11", "3.13"]}
-    plan = plan_of(
+    plan = plan_with(
         "wheel-cp313.args.A=2",
         "*.args.BUILDKIT_X=3",
         "full.tags=a",
@@ -272,17 +263,17 @@ def test_set_of_some_targets() -> None:
 )
 def test_set_that_cannot_be(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        plan_of(text)
+        plan_with(text)
 
 
 @pytest.mark.parametrize("value", ["2.7", "3.11\n", "", "three"])
 def test_a_python_that_is_none(value: str) -> None:
     with pytest.raises((PlanError, UsageError)):
-        plan_of(f"PYTHON_VERSION={value}")
+        plan_with(f"PYTHON_VERSION={value}")
 
 
 def test_the_plan_as_json() -> None:
-    document = to_json([plan_of(**CUDA)], ())
+    document = to_json([plan_with(**CUDA)], ())
     assert document["version"] == 1
     (recipe,) = document["recipes"]
     kinds = ("wheel", "test", "dev", "materials", "compiler-cache")
@@ -291,7 +282,12 @@ def test_the_plan_as_json() -> None:
 
 
 def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
-    for plan in (plan_of(), plan_of(**CUDA), plan_of(source="sdist:a==1"), plan_of(source="git+https://h/a@v1")):
+    for plan in (
+        plan_with(),
+        plan_with(**CUDA),
+        plan_with(source="sdist:a==1"),
+        plan_with(source="git+https://h/a@v1"),
+    ):
         known = [program_mounts.STAGE]
         for item in plan.stages:
             mounts = [mount.from_ for run in runs(item) for mount in run.mounts if mount.from_]
@@ -302,7 +298,7 @@ def test_stages_are_named_once_and_built_from_earlier_ones() -> None:
 
 
 def test_a_step_that_starts_python_is_in_a_stage_whose_image_got_it() -> None:
-    plan = plan_of(
+    plan = plan_with(
         builder={"base": {"image": "nvidia/cuda:13.0.3-devel-ubuntu22.04"}, "toolkit": "image"},
         variables={"CUDA_VERSION": "13.0.3"},
         test={"requirements": ["pytest"]},
@@ -323,7 +319,7 @@ def test_a_step_that_starts_python_is_in_a_stage_whose_image_got_it() -> None:
 
 def test_overrides_of_cells_fit_the_pattern_too() -> None:
     with pytest.raises(PlanError) as caught:
-        plan_of(
+        plan_with(
             variables={"LEVEL": {"default": "1", "pattern": "[0-9]"}},
             matrix={"overrides": [{"where": {"python": "3.11"}, "variables": {"LEVEL": "high"}}]},
         )

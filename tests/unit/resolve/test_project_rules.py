@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plans
 import pytest
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
 from bakery.core.errors import PlanError
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge
 from bakery.resolve.rules.project import read_project
 from bakery.runs.source_files import source_of
@@ -19,11 +18,10 @@ PROJECT = '[project]\nname = "demo"\nversion = "1.0"\n'
 
 
 def broken(folder: Path, recipe: str, **files: str) -> set[str]:
-    (folder / "bakery.toml").write_text('name = "demo"\n' + recipe)
     (folder / "pyproject.toml").write_text(PROJECT)
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text)
-    plan = resolve(load(None, folder)[0])
+    plan = plans.written(folder, 'name = "demo"\n' + recipe)
     return {finding.rule.id for finding in judge(plan, project=read_project(plan, source_of(folder, plan)))}
 
 

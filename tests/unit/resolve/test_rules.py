@@ -302,11 +302,10 @@ def test_rules_see_exactly_what_the_recipe_requires() -> None:
 
 
 def test_packages_and_requirements_of_all_tables_are_seen(tmp_path: Path) -> None:
-    (tmp_path / "bakery.toml").write_text(
+    text = (
         'name = "demo"\n[variables]\nNEW = "2"\n[builder]\nrequirements = ["a>=${NEW}"]\nsystem-packages = ["libfoo-dev"]\n'
         '[native]\ncommand = "make"\ninto = "demo/lib"\nrequirements = ["b"]\nsystem-packages = ["libbar-dev"]\n'
     )
-    (loaded,) = load(None, tmp_path)
-    (subject,) = subjects(resolve(loaded))
+    (subject,) = subjects(written(tmp_path, text))
     assert [str(item) for item in subject.requirements] == ["a>=2", "b"]
     assert subject.plan.facts.packages == ("libfoo-dev", "libbar-dev")

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from plans import plan_with
 from pydantic import ValidationError
 
 from bakery.cli.tables.plan import to_json
@@ -17,21 +18,13 @@ from bakery.emit.files import generate
 from bakery.plan.dockerfile import Arg, Command, Run
 from bakery.plan.model import Plan
 from bakery.plan.values import Ref, Value
-from bakery.recipe.load import from_python
-from bakery.recipe.models import Recipe
-from bakery.resolve.plan import resolve
-from bakery.resolve.set_option import parse_set_options
 from bakery.runs.expectations import promises
 
 PYTHONS = ["3.9", "3.11", "3.13", "3.14"]
 
 
-def plan_of(*sets: str, **recipe: object) -> Plan:
-    return resolve(from_python(Recipe.model_validate({"name": "x", **recipe}), Path.cwd()), parse_set_options(sets))
-
-
 def shared(*sets: str, floor: str = "3.11", **recipe: object) -> Plan:
-    return plan_of(*sets, **{"matrix": {"python": PYTHONS}, "wheel": {"abi3": floor}, **recipe})
+    return plan_with(*sets, **{"matrix": {"python": PYTHONS}, "wheel": {"abi3": floor}, **recipe})
 
 
 def names(plan: Plan, *groups: str, only: tuple[str, ...] = ()) -> list[str]:
@@ -138,7 +131,7 @@ def test_the_command_before_the_build_knows_the_python_of_the_wheel(
 ) -> None:
     for plan, expected in (
         (shared(builder={"before-build": command}), told),
-        (plan_of(builder={"before-build": command}), ()),
+        (plan_with(builder={"before-build": command}), ()),
     ):
         (stage,) = (stage for stage in plan.stages if stage.name == "before-build")
         (run,) = (step for step in stage.steps if isinstance(step, Run))
@@ -156,7 +149,7 @@ def test_one_image_for_all_pythons_has_its_stages_once() -> None:
 
 def test_nothing_changes_where_no_wheel_is_shared() -> None:
     matrix = {"python": ["3.9", "3.13"]}
-    assert generate(plan_of(matrix=matrix, wheel={"abi3": "3.11"})) == generate(plan_of(matrix=matrix))
+    assert generate(plan_with(matrix=matrix, wheel={"abi3": "3.11"})) == generate(plan_with(matrix=matrix))
 
 
 def test_bake_file() -> None:
@@ -207,7 +200,7 @@ def test_a_cell_with_values_of_its_own_promises_the_python_that_builds_its_wheel
 
 @pytest.mark.parametrize(("tag", "file"), [("01", "01"), ("01", "1"), ("1x", "01x"), ("007", "007")])
 def test_a_build_tag_is_compared_by_its_number(tag: str, file: str, tmp_path: Path) -> None:
-    plan = plan_of(wheel={"naming": {"build-tag": tag}})
+    plan = plan_with(wheel={"naming": {"build-tag": tag}})
     wheel = tmp_path / f"x-1.0-{file}-py3-none-any.whl"
     assert len(promises(plan, plan.cells[0], None, [wheel])) == 1
     with pytest.raises(AuditError, match="no wheel is named as the recipe says: build tag"):
@@ -229,7 +222,7 @@ def test_a_build_tag_is_compared_by_its_number(tag: str, file: str, tmp_path: Pa
     ],
 )
 def test_the_abi_of_torch(torch: str, platform: str, abi: str, tmp_path: Path) -> None:
-    plan = plan_of(variables={"TORCH_VERSION": torch}, platforms=[platform])
+    plan = plan_with(variables={"TORCH_VERSION": torch}, platforms=[platform])
     (own,) = promises(plan, plan.cells[0], None, [tmp_path / "x-1.0-py3-none-any.whl"])
     assert own.cxx_abi == abi
 
@@ -245,7 +238,7 @@ TORCH = ["2.11.0", "2.10.0", "2.12.0"]
 def for_torch(*sets: str, abi3: str | None = "3.11", **matrix: object) -> Plan:
     wheel = {"torch-abi": "2.10"} | ({"abi3": abi3} if abi3 else {})
     matrix = {"python": ["3.11", "3.13"], "torch": TORCH, **matrix}
-    return plan_of(*sets, matrix=matrix, builder={"framework": "torch"}, wheel=wheel)
+    return plan_with(*sets, matrix=matrix, builder={"framework": "torch"}, wheel=wheel)
 
 
 def test_the_oldest_torch_builds_for_all() -> None:
@@ -268,7 +261,7 @@ def test_each_python_builds_for_all_torch_releases_without_abi3() -> None:
 
 
 def test_a_torch_that_is_no_axis_is_tested_as_built() -> None:
-    plan = plan_of(variables={"TORCH_VERSION": "2.11.0"}, builder={"framework": "torch"}, wheel={"torch-abi": "2.10"})
+    plan = plan_with(variables={"TORCH_VERSION": "2.11.0"}, builder={"framework": "torch"}, wheel={"torch-abi": "2.10"})
     assert names(plan, "wheel") == ["wheel-cp311"]
     text = dockerfile(plan)
     assert text.count('"torch==${TORCH_VERSION}"') == 2

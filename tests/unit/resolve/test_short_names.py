@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plans import plan_with
 
-from bakery import Recipe
 from bakery.core.errors import AuditError, PlanError, RecipeError, UsageError
 from bakery.emit.bakefile import bakefile
 from bakery.emit.cibuildwheel import configurations, identifier
 from bakery.emit.dockerfile import dockerfile
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
-from bakery.recipe.load import from_python, load
+from bakery.recipe.load import load
 from bakery.release.verify import verify
-from bakery.resolve.plan import resolve
 from bakery.resolve.rules.subject import subjects
-from bakery.resolve.set_option import parse_set_options
 from bakery.toolchains.facts import pinned_images
 
 DIGEST = "sha256:" + "0" * 64
@@ -29,8 +27,7 @@ PLACES = {name: rows[0].image.rpartition("/")[0] for name, rows in pinned_images
 
 def plan_of(base: object, *sets: str, environ: dict[str, str] | None = None, **parts: Any) -> Plan:
     builder = {"base": base, **parts.pop("builder", {})}
-    recipe = Recipe.model_validate({"name": "demo", "builder": builder, **parts})
-    return resolve(from_python(recipe, Path("/project")), parse_set_options(sets), environ)
+    return plan_with(*sets, root=Path("/project"), environ=environ, **{"name": "demo", "builder": builder, **parts})
 
 
 def refs(plan: Plan) -> list[str]:

@@ -5,21 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from plans import plan_of_file
 
 from bakery.plan.dockerfile import Add, Run
-from bakery.plan.model import Plan
-from bakery.recipe.load import load
-from bakery.resolve.plan import resolve
 from bakery.runs.buildx.rawjson import parse
 from bakery.runs.buildx.step_names import step_names
 
 ROOT = Path(__file__).parents[3]
 RECIPES = sorted([*ROOT.glob("tests/golden/recipes/*.toml"), *ROOT.glob("examples/*/bakery.toml")])
-
-
-def plan_of(path: Path) -> Plan:
-    (loaded,) = load(str(path), path.parent)
-    return resolve(loaded)
 
 
 @pytest.mark.parametrize(
@@ -42,13 +35,13 @@ def plan_of(path: Path) -> Plan:
     ],
 )
 def test_names(name: str, words: str) -> None:
-    plan = plan_of(ROOT / "examples/cuda/bakery.toml")
+    plan = plan_of_file(None, ROOT / "examples/cuda")
     cell = next(cell for cell in plan.cells if plan.args_of(cell)["CUDA_VERSION"] == "13.0.3")
     assert step_names(plan, cell)(parse(name, ())) == words
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_stage_that_runs_a_command_says_what_it_does(path: Path) -> None:
-    for stage in plan_of(path).stages:
+    for stage in plan_of_file(str(path), path.parent).stages:
         if any(isinstance(step, Run | Add) for step in stage.steps) and stage.name != "lock":
             assert stage.says != "prepare", stage.name
