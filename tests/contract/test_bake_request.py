@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from processes import is_running
 
 from bakery.core.errors import EngineError, PlanError
 from bakery.plan.cells import Target
@@ -194,17 +195,9 @@ def test_all_end_when_this_process_is_killed() -> None:
     driver.kill()
     driver.communicate()
     end = time.monotonic() + 20
-    while any(is_alive(number) for number in started):
+    while any(is_running(number) for number in started):
         assert time.monotonic() < end, "something runs on"
         time.sleep(0.05)
-
-
-def is_alive(process: int) -> bool:
-    """Whether a process runs; one that nobody waited for yet does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_one_may_be_ended_and_all_of_them() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import plans
 import pytest
-from repositories import commit, git
+from repositories import commit, compared, git
 
 from bakery.cli.recipes import resolved
 from bakery.core.errors import PlanError
@@ -41,23 +41,21 @@ def test_work_in_progress_is_the_last_commits(repository: Path) -> None:
     (repository / "pkg" / "new file ü.py").write_text("3")
     (repository / "other.txt").unlink()
     assert committed(repository / "pkg") == 1_600_000_000
-    found = compare_files(repository / "pkg", ["a.py", "new file ü.py"])
-    assert found is not None
+    found = compared(repository / "pkg", ["a.py", "new file ü.py"])
     assert found.commit == git(repository, "rev-parse", "HEAD")
     assert found.changed == ("a.py", "new file ü.py")
     assert compare_files(repository / "pkg", ["bakery.toml"]) == Checkout(found.commit, ())
-    above = compare_files(repository, ["pkg/a.py", "pkg/bakery.toml"])
-    assert above is not None
-    assert above.changed == ("pkg/a.py",)
+    assert compared(repository, ["pkg/a.py", "pkg/bakery.toml"]).changed == ("pkg/a.py",)
 
 
 def test_what_git_does_not_know_is_no_commits(repository: Path) -> None:
     commit(repository, 1_600_000_400, _gitignore="*.bin\n")
     (repository / "pkg" / "data.bin").write_text("x")
     (repository / "pkg" / "a.py").unlink()
-    found = compare_files(repository, ["pkg/bakery.toml", "pkg/data.bin"], lambda name: name.startswith("pkg/"))
-    assert found is not None
-    assert found.changed == ("pkg/a.py", "pkg/data.bin")
+    assert compared(repository, ["pkg/bakery.toml", "pkg/data.bin"], lambda name: name.startswith("pkg/")).changed == (
+        "pkg/a.py",
+        "pkg/data.bin",
+    )
 
 
 @pytest.mark.parametrize("case", ["none", "empty", "untracked", "broken"])
@@ -104,9 +102,7 @@ def test_no_flag_of_the_index_hides_a_change(repository: Path, flag: str) -> Non
     assert differing(repository, head) == set()
     (repository / "pkg" / "a.py").write_text("2")
     (repository / "other.txt").unlink()
-    found = compare_files(repository, names[:1], lambda _: True)
-    assert found is not None
-    assert found.changed == ("other.txt", "pkg/a.py", "pkg/bakery.toml")
+    assert compared(repository, names[:1], lambda _: True).changed == ("other.txt", "pkg/a.py", "pkg/bakery.toml")
     assert differing(repository, head) == differing(repository, "HEAD") == {"other.txt", "pkg/a.py"}
 
 
@@ -119,8 +115,7 @@ def test_no_time_in_the_index_hides_a_change(repository: Path) -> None:
     path.write_text("2")
     os.utime(path, (1_000_000_000, 1_000_000_000))
     assert git(repository, "status", "--porcelain") == ""
-    found = compare_files(repository, ["pkg/a.py"])
-    assert found is not None
+    found = compared(repository, ["pkg/a.py"])
     assert found.changed == ("pkg/a.py",)
     assert differing(repository, found.commit) == {"pkg/a.py"}
 
@@ -180,8 +175,7 @@ def test_changed_submodules_are_named(with_submodule: Path, name: str, changed: 
     else:
         path.write_text("2")
         sent += [name] if name not in sent else []
-    found = compare_files(with_submodule, sent, lambda _: True)
-    assert found is not None
+    found = compared(with_submodule, sent, lambda _: True)
     assert found.changed == changed
     assert "sub" in {name.partition("/")[0] for name in differing(with_submodule, found.commit) or ()}
 
@@ -214,9 +208,7 @@ def test_a_submodule_that_is_not_checked_out_is_empty_in_the_commit_s_clone_too(
 
 
 def test_an_empty_folder_is_in_no_commit(repository: Path) -> None:
-    found = compare_files(repository, ["pkg/a.py", "feature/"])
-    assert found is not None
-    assert found.changed == ("feature/",)
+    assert compared(repository, ["pkg/a.py", "feature/"]).changed == ("feature/",)
 
 
 def test_why_git_tells_nothing(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

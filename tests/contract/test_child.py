@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from processes import is_running
 
 from bakery.core.child import run
 from bakery.core.environment import for_tool
-
-
-def is_running(pid: int) -> bool:
-    with suppress(ProcessLookupError, FileNotFoundError, PermissionError):
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def test_what_a_program_prints() -> None:

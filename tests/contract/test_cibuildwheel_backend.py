@@ -10,6 +10,7 @@ from pathlib import Path
 import plans
 import pytest
 from elfs import shared_object
+from processes import linux_build
 from wheels import write_wheel
 
 from bakery.core.errors import AuditError, SomeFailed, UsageError
@@ -188,17 +189,7 @@ def test_a_build_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.
     program.write_text("#!/bin/sh\necho begun\nexec sleep 60\n")
     program.chmod(0o755)
     monkeypatch.setattr(tool, "command", lambda _: [str(program)])
-    request = tool.Build(
-        arguments=("--platform", "linux", "."),
-        identifiers=("cp311-manylinux_x86_64",),
-        root=tmp_path,
-        output=tmp_path / "out",
-        log=tmp_path / "log",
-        tested=False,
-        timeout_s=1,
-        create_args=(),
-        system="linux",
-    )
+    request = linux_build(tmp_path, timeout_s=1)
     lines: list[str] = []
     ended = tool.build(request, {"PATH": "/usr/bin:/bin"}, lines.append, tool.Stop())
     assert ended.late

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from noting_docker import write_docker
+from processes import linux_build
 
 from bakery.runs.cibuildwheel import process
 from bakery.runs.secrets.mask import Mask
@@ -28,16 +30,11 @@ def test_no_container_has_the_machine_s_files(tmp_path: Path, engine: str | None
     )
     config = tmp_path / "config.toml"
     config.write_text('[tool.cibuildwheel]\nbuild = ["cp311-manylinux_x86_64"]\n')
-    request = process.Build(
+    request = replace(
+        linux_build(tmp_path),
         arguments=("--platform", "linux", "--archs", "x86_64", "--config-file", str(config), "."),
-        identifiers=("cp311-manylinux_x86_64",),
         root=project,
-        output=tmp_path / "out",
-        log=tmp_path / "log",
-        tested=False,
-        timeout_s=60,
         create_args=(f"--volume '{project}/pip.conf:/etc/pip.conf:ro'", "--env A=b"),
-        system="linux",
     )
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
     environ |= {"BAKERY_CACHE_KEY": "canary", "ACTIONS_RUNTIME_TOKEN": "canary", "CIBW_BEFORE_ALL": "canary"}
@@ -58,18 +55,7 @@ def test_its_output_has_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     program.write_text("#!/bin/sh\necho 'index-url = https://me:hunter2-x@h'; printf 'me:hunter2-x' | base64; exit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr(process, "command", lambda _: [str(program)])
-    request = process.Build(
-        arguments=(),
-        identifiers=("cp311-manylinux_x86_64",),
-        root=tmp_path,
-        output=tmp_path / "out",
-        log=tmp_path / "log",
-        tested=False,
-        timeout_s=60,
-        create_args=(),
-        system="linux",
-        mask=Mask({"index": b"hunter2-x"}),
-    )
+    request = replace(linux_build(tmp_path), mask=Mask({"index": b"hunter2-x"}))
     ended = process.build(request, {"PATH": f"{tmp_path}:/usr/bin:/bin"}, shown.append, process.Stop())
     assert shown == ["index-url = https://me:***@h", "bWU6***"]
     assert ended.failure.splitlines() == (tmp_path / "log").read_text().splitlines() == shown

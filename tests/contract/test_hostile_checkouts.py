@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from file_trees import write_files
-from repositories import git
+from repositories import compared, git
 from sample import sampled
 from typer.testing import CliRunner
 
@@ -121,8 +121,7 @@ def commands(folder: Path, place: Path) -> None:
     """Do all that bakery does in a checkout."""
     head = (folder / ".git" / "refs" / "heads" / "main").read_text().strip()
     assert committed(folder) is not None
-    found = compare_files(folder, ["demo.py", "pyproject.toml", "new.py"])
-    assert found is not None
+    found = compared(folder, ["demo.py", "pyproject.toml", "new.py"])
     assert found.commit == head
     assert set(found.changed) >= {"demo.py", "new.py"}
     assert origin(folder) == ""
@@ -178,9 +177,7 @@ def test_a_hostile_submodule_runs_nothing(tmp_path: Path, trap: Trap) -> None:
     assert changes_since(folder, "HEAD").files == ()
     arm(inner, trap)
     (inner / "demo.py").write_text("x = 1\n")
-    found = compare_files(folder, ["demo.py", "inner/demo.py"])
-    assert found is not None
-    assert "inner/demo.py" in found.changed
+    assert "inner/demo.py" in compared(folder, ["demo.py", "inner/demo.py"]).changed
     # What is not as committed in a submodule counts.
     assert changes_since(folder, "HEAD").files == ("inner",)
     assert trap.sprung() == ""
@@ -274,8 +271,7 @@ def submodule(folder: Path) -> Path:
 def test_checkouts_of_other_kinds_are_understood(tmp_path: Path, kind: Callable[[Path], Path]) -> None:
     folder = kind(project(tmp_path / "mine"))
     assert committed(folder) is not None
-    found = compare_files(folder, ["demo.py"])
-    assert found is not None
+    found = compared(folder, ["demo.py"])
     assert found.changed == ()
     assert changes_since(folder, "HEAD").files == ()
     (tmp_path / "place").mkdir()
@@ -284,9 +280,7 @@ def test_checkouts_of_other_kinds_are_understood(tmp_path: Path, kind: Callable[
     assert compare_files(there, ["demo.py"]) == found
     assert committed(there) == committed(folder)
     (folder / "demo.py").write_text("x = 1\n")
-    changed = compare_files(folder, ["demo.py"])
-    assert changed is not None
-    assert changed.changed == ("demo.py",)
+    assert compared(folder, ["demo.py"]).changed == ("demo.py",)
 
 
 def test_what_the_checkout_says_of_line_ends_and_modes_counts(tmp_path: Path) -> None:
@@ -301,9 +295,7 @@ def test_what_the_checkout_says_of_line_ends_and_modes_counts(tmp_path: Path) ->
     (folder / "demo.py").chmod(0o755)
     git(folder, "commit", "--quiet", "--all", "--message", "crlf")
     os.utime(folder / "demo.py", (1, 1))
-    found = compare_files(folder, ["demo.py"])
-    assert found is not None
-    assert found.changed == ()
+    assert compared(folder, ["demo.py"]).changed == ()
 
 
 def test_a_filter_of_the_person_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,8 +312,7 @@ def test_a_filter_of_the_person_is_used(tmp_path: Path, monkeypatch: pytest.Monk
     subprocess.run(["git", "-C", folder, "commit", "-qam", "x"], env=environment, check=True)
     assert "there" in git(folder, "show", "HEAD:demo.py")
     os.utime(folder / "demo.py", (1, 1))
-    found = compare_files(folder, ["demo.py"])
-    assert found is not None
+    found = compared(folder, ["demo.py"])
     assert found.changed == ()
     (tmp_path / "place").mkdir()
     there = clone(folder, found.commit, tmp_path / "place")

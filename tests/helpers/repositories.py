@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from helpers.file_trees import write_files
+
+from bakery.core.git import Checkout, compare_files
 
 
 def git(folder: Path, *words: str, at: int = 0) -> str:
@@ -31,3 +34,10 @@ def commit(repository: Path, at: int, **files: str) -> None:
     write_files(repository, {name.replace("__", "/").replace("_", "."): text for name, text in files.items()})
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "x", at=at)
+
+
+def compared(folder: Path, names: Sequence[str], is_used: Callable[[str], bool] = lambda _: False) -> Checkout:
+    """Compare files of a checkout with its commit; it must be one."""
+    found = compare_files(folder, names, is_used)
+    assert found is not None
+    return found

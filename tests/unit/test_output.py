@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from own_sources import FILES, nodes, trees
+from processes import linux_build
 from rich.table import Column
 from rich.text import Text
 
@@ -222,19 +224,10 @@ def test_json_of_others_stays_what_it_is(text: str) -> None:
 def test_cibuildwheel_prints_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = "import sys; sys.stdout.buffer.write(b'\\x1b]52;c;x\\x07a\\xff\\rb\\n' + b'y' * 300000 + b'\\nend'); sys.exit(1)"
     monkeypatch.setattr(process, "command", lambda _: [sys.executable, "-c", program])
-    request = process.Build(
-        arguments=(),
-        identifiers=("cp311-manylinux_x86_64",),
-        root=tmp_path,
-        output=tmp_path / "o",
-        log=tmp_path / "l" / "x.log",
-        tested=False,
-        timeout_s=60,
-        create_args=(),
-        system="linux",
-    )
     said: list[str] = []
-    ended = process.build(request, os.environ, said.append, process.Stop())
+    ended = process.build(
+        replace(linux_build(tmp_path), log=tmp_path / "l" / "x.log"), os.environ, said.append, process.Stop()
+    )
     assert said[0] == "b"
     assert said[-1] == "end"
     assert max(map(len, said)) < 200_000
