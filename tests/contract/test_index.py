@@ -306,6 +306,9 @@ def at(name: str, section: str = "global") -> str:
     return f"[{section}]\nindex-url = https://{name}.test/simple\n"
 
 
+ENV = "https://env.test/simple"
+
+
 def test_without_settings_pip_has_a_default(settings: Settings) -> None:
     found = settings()
     assert found.url.endswith("/simple")
@@ -313,31 +316,23 @@ def test_without_settings_pip_has_a_default(settings: Settings) -> None:
     assert found.pip_conf() == ""
 
 
-def test_the_user_beats_the_machine(settings: Settings) -> None:
-    found = settings(machine=at("machine") + "retries = 1\n", user=at("user"))
-    assert found.settings == {"index-url": "https://user.test/simple", "retries": "1"}
-
-
-def test_a_chosen_file_beats_the_machine_and_replaces_the_users(settings: Settings) -> None:
-    found = settings(machine=at("machine"), user=at("user") + "retries = 1\n", chosen=at("chosen"))
-    assert found.settings == {"index-url": "https://chosen.test/simple"}
-
-
-def test_the_environment_beats_every_file(settings: Settings) -> None:
-    files = {"machine": at("machine"), "user": at("user", "install"), "chosen": at("chosen", "install")}
-    assert settings(**files, PIP_INDEX_URL="https://env.test/simple").url == "https://env.test/simple"
-
-
-def test_an_empty_variable_says_nothing(settings: Settings) -> None:
-    assert settings(user=at("user"), PIP_INDEX_URL="").url == "https://user.test/simple"
-
-
-def test_the_section_of_install_beats_global_in_a_later_file(settings: Settings) -> None:
-    assert settings(machine=at("machine", "install"), chosen=at("chosen")).url == "https://machine.test/simple"
-
-
-def test_sections_of_other_commands_do_not_count(settings: Settings) -> None:
-    assert settings(user=at("user") + at("search", "search")).url == "https://user.test/simple"
+@pytest.mark.parametrize(
+    ("places", "winner", "more"),
+    [
+        ({"machine": at("machine") + "retries = 1\n", "user": at("user")}, "user", {"retries": "1"}),
+        # A chosen file replaces the user's.
+        ({"machine": at("machine"), "user": at("user") + "retries = 1\n", "chosen": at("chosen")}, "chosen", {}),
+        ({"user": at("user", "install"), "chosen": at("chosen", "install"), "PIP_INDEX_URL": ENV}, "env", {}),
+        ({"user": at("user"), "PIP_INDEX_URL": ""}, "user", {}),
+        # The section of install beats global in a later file; those of other commands do not count.
+        ({"machine": at("machine", "install"), "chosen": at("chosen")}, "machine", {}),
+        ({"user": at("user") + at("search", "search")}, "user", {}),
+    ],
+)
+def test_which_place_of_a_setting_wins(
+    settings: Settings, places: dict[str, str], winner: str, more: dict[str, str]
+) -> None:
+    assert settings(**places).settings == {"index-url": f"https://{winner}.test/simple", **more}
 
 
 def test_pip_before_25_gave_its_values_without_files() -> None:

@@ -37,10 +37,6 @@ from wheel_audit.plain_files import open_plain, read_plain
 
 _WHEEL = "demo-1.0-py3-none-any.whl"
 _KINDS = ("file", "link", "pipe", "socket", "folder", "sparse", "device", "hard", "deep")
-_PLACES = (
-    "packages/build.json", "system/builder.json", "system", "packages", _WHEEL, "objects", "ccache.tar",
-    "result.json",
-)  # fmt: skip
 
 
 def exported_seeds() -> list[bytes]:

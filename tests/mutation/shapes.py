@@ -11,8 +11,6 @@ from dataclasses import dataclass
 Files = dict[str, str]
 """Path below the project, or absolute: of the system -> content; ``-> TARGET`` is a link."""
 
-BUILD = "build"
-
 MODULE = """\
 #include "order.h"
 #include "linked.h"

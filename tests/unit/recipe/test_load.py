@@ -7,6 +7,7 @@ import json
 import os
 import time
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def write(file: Path, text: str) -> Path:
 
 def details(error: pytest.ExceptionInfo[RecipeError]) -> str:
     return "\n".join([error.value.message, *error.value.details, error.value.hint])
+
+
+@contextlib.contextmanager
+def refused(said: str) -> Iterator[None]:
+    with pytest.raises(RecipeError) as caught:
+        yield
+    assert said in details(caught)
 
 
 @pytest.fixture
@@ -67,13 +75,10 @@ class TestFinding:
         (item,) = load.load(reference.format(tmp_path), tmp_path)
         assert (item.root, item.folder) == (tmp_path / "sub", ".")
 
-    def test_any_toml_file(self, tmp_path: Path) -> None:
-        write(tmp_path / "other.toml", 'name = "a"\n')
-        assert names_of(load.load("other.toml", tmp_path)) == ["a"]
-
-    def test_own_name(self, tmp_path: Path) -> None:
-        write(tmp_path / "bakery.toml", 'name = "a"\n')
-        assert names_of(load.load("a", tmp_path)) == ["a"]
+    @pytest.mark.parametrize(("file", "reference"), [("other.toml", "other.toml"), ("bakery.toml", "a")])
+    def test_any_file_and_its_name(self, tmp_path: Path, file: str, reference: str) -> None:
+        write(tmp_path / file, 'name = "a"\n')
+        assert names_of(load.load(reference, tmp_path)) == ["a"]
 
     def test_shipped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         file = write(tmp_path / "lib/ujson.toml", 'name = "ujson"\n')
@@ -89,9 +94,8 @@ class TestFinding:
         "reference", ["nothing", "no/where", "gone.toml", "a\0b", "x" * 5000, "../..", "-", "", "~"]
     )
     def test_missing(self, tmp_path: Path, reference: str) -> None:
-        with pytest.raises(RecipeError) as caught:
+        with refused("shipped recipes:"):
             load.load(reference, tmp_path)
-        assert "shipped recipes:" in details(caught)
 
     def test_missing_here(self, tmp_path: Path) -> None:
         with pytest.raises(RecipeError) as caught:
@@ -111,9 +115,8 @@ class TestFinding:
     @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="whoever runs this may read everything")
     def test_unreadable(self, tmp_path: Path) -> None:
         write(tmp_path / "bakery.toml", 'name = "a"\n').chmod(0)
-        with pytest.raises(RecipeError) as caught:
+        with refused("may not be read"):
             load.load(None, tmp_path)
-        assert "may not be read" in details(caught)
 
     def test_unreadable_by_any_user(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(tmp_path / "bakery.toml", 'name = "a"\n')
@@ -122,29 +125,25 @@ class TestFinding:
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(os, "open", refuse)
-        with pytest.raises(RecipeError) as caught:
+        with refused("the file may not be read"):
             load.load(None, tmp_path)
-        assert "the file may not be read" in details(caught)
 
     def test_folder_in_the_place_of_the_file(self, tmp_path: Path) -> None:
         (tmp_path / "bakery.toml").mkdir()
-        with pytest.raises(RecipeError) as caught:
+        with refused("this is a folder"):
             load.load(None, tmp_path)
-        assert "this is a folder" in details(caught)
 
     @pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
     def test_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "bakery.toml")
-        with pytest.raises(RecipeError) as caught:
+        with refused("not a regular file"):
             load.load(None, tmp_path)
-        assert "not a regular file" in details(caught)
 
     @pytest.mark.parametrize("target", ["bakery.toml", "gone.toml"])
     def test_link_that_leads_nowhere(self, tmp_path: Path, target: str) -> None:
         (tmp_path / "bakery.toml").symlink_to(target)
-        with pytest.raises(RecipeError) as caught:
+        with refused("1 problem in bakery.toml"):
             load.load(None, tmp_path)
-        assert "1 problem in bakery.toml" in details(caught)
 
 
 class TestWorkspace:
@@ -164,9 +163,8 @@ class TestWorkspace:
     def test_one_is_usable_while_another_is_broken(self, workspace: Path) -> None:
         write(workspace / "examples/cuda/bakery.toml", "name = 1\n")
         assert names_of(load.load("example-cpp", workspace)) == ["example-cpp"]
-        with pytest.raises(RecipeError) as caught:
+        with refused("examples/cuda/bakery.toml:1: name:"):
             load.load("example-cuda", workspace)
-        assert "examples/cuda/bakery.toml:1: name:" in details(caught)
 
     def test_all_files_problems_at_once(self, workspace: Path) -> None:
         write(workspace / "examples/cuda/bakery.toml", "name = 1\n")
@@ -184,18 +182,16 @@ class TestWorkspace:
 
     def test_same_name_twice(self, workspace: Path) -> None:
         write(workspace / "examples/cuda/bakery.toml", 'name = "example-cpp"\n')
-        with pytest.raises(RecipeError) as caught:
+        with refused("two recipes are named 'example-cpp'"):
             load.load(None, workspace)
-        assert "two recipes are named 'example-cpp'" in details(caught)
 
     def test_link_that_leaves(self, workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
         outside = tmp_path_factory.mktemp("outside")
         write(outside / "bakery.toml", 'name = "outside"\n')
         (workspace / "examples/link").symlink_to(outside)
         write(workspace / "pyproject.toml", '[tool.wheel-bakery.workspace]\nrecipes = ["examples/link"]\n')
-        with pytest.raises(RecipeError) as caught:
+        with refused("is outside the workspace"):
             load.load(None, workspace)
-        assert "is outside the workspace" in details(caught)
 
 
 class TestPython:

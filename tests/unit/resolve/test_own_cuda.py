@@ -60,14 +60,17 @@ def test_parts_of_a_release_are_expanded_where_they_stand():
     assert "FROM x/builder:cuda${CUDA_VERSION%.*} AS root\n" in dockerfile(plan)
 
 
-def test_part_that_no_expansion_makes_is_told():
-    with pytest.raises(PlanError, match=r"cannot refer to \${CUDA_TAG}"):
-        plan_of({"base": {"image": "x/builder:${CUDA_TAG}"}}, variables={"CUDA_VERSION": "12.8.1"})
-
-
-def test_value_that_makes_no_name_is_told():
-    with pytest.raises(PlanError, match="not an image name"):
-        plan_of({"base": {"image": "x/builder:${TAG}"}}, variables={"TAG": "a b"})
+@pytest.mark.parametrize(
+    ("builder", "variables", "said"),
+    [
+        ({"base": {"image": "x/builder:${CUDA_TAG}"}}, {"CUDA_VERSION": "12.8.1"}, r"cannot refer to \${CUDA_TAG}"),
+        ({"base": {"image": "x/builder:${TAG}"}}, {"TAG": "a b"}, "not an image name"),
+        ({"base": {"image": "x/builder:1"}, "toolkit": "image"}, {}, "'image' needs to know the CUDA release"),
+    ],
+)
+def test_what_makes_no_image_is_told(builder: dict[str, Any], variables: dict[str, str], said: str):
+    with pytest.raises(PlanError, match=said):
+        plan_of(builder, variables=variables)
 
 
 def test_variable_that_is_not_there_is_told():
@@ -76,9 +79,20 @@ def test_variable_that_is_not_there_is_told():
     assert "${TAG} is declared nowhere" in "\n".join(caught.value.details)
 
 
-def test_digest_and_reference_exclude_each_other():
-    with pytest.raises(ValueError, match="digest names one image"):
-        Recipe.model_validate({"name": "x", "builder": {"base": {"image": NVIDIA, "digest": DIGEST}}})
+@pytest.mark.parametrize(
+    ("builder", "said"),
+    [
+        ({"base": {"image": NVIDIA, "digest": DIGEST}}, "digest names one image"),
+        ({"toolkit": "image"}, "toolkit 'image' is the CUDA of the base image"),
+        (
+            {"toolkit": "repository", "cuda-repository": "http://mirror.example/x"},
+            "expected an address, such as 'https://",
+        ),
+    ],
+)
+def test_what_no_recipe_may_say(builder: dict[str, Any], said: str):
+    with pytest.raises(ValueError, match=said):
+        Recipe.model_validate({"name": "x", "builder": builder})
 
 
 # --- toolkit image -------------------------------------------------------------------------------
@@ -89,16 +103,6 @@ def test_name_of_the_image_is_enough():
     stage = stage_of(plan_of({"base": {"image": image}, "toolkit": "image"}), "toolkit")
     assert "ARG CUDA_VERSION\n" in stage
     assert '    /programs/own-cuda /usr/local/cuda "${CUDA_VERSION}"' in stage
-
-
-def test_release_that_nothing_tells_is_asked_for():
-    with pytest.raises(PlanError, match="toolkit 'image' needs to know the CUDA release"):
-        plan_of({"base": {"image": "x/builder:1"}, "toolkit": "image"})
-
-
-def test_toolkit_image_needs_an_image():
-    with pytest.raises(ValueError, match="toolkit 'image' is the CUDA of the base image"):
-        Recipe.model_validate({"name": "x", "builder": {"toolkit": "image"}})
 
 
 @pytest.mark.parametrize(
@@ -284,13 +288,6 @@ def test_what_is_no_key_is_refused(tmp_path: Path, found: bytes):
 def test_a_key_is_not_fetched_without_tls():
     with pytest.raises(SystemExit, match="starts with neither https: nor file:"):
         cuda_repository.key("http://mirror.example/rhel8/x86_64", ["0" * 40])
-
-
-def test_an_address_without_tls_is_refused():
-    with pytest.raises(ValueError, match="expected an address, such as 'https://"):
-        Recipe.model_validate(
-            {"name": "x", "builder": {"toolkit": "repository", "cuda-repository": "http://mirror.example/x"}}
-        )
 
 
 def test_the_recipe_s_own_key_is_the_only_one():
