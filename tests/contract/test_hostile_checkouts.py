@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from file_trees import write_files
-from repositories import compared, git
+from repositories import commit, compared, git
 from sample import sampled
 from typer.testing import CliRunner
 
@@ -65,8 +65,7 @@ def project(folder: Path) -> Path:
     }
     write_files(folder, files)
     git(folder, "init", "--quiet")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "x")
+    commit(folder)
     return folder
 
 
@@ -287,8 +286,7 @@ def test_what_the_checkout_says_of_line_ends_and_modes_counts(tmp_path: Path) ->
     folder = tmp_path / "mine"
     project(folder)
     (folder / ".gitattributes").write_text("* text\n")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "text")
+    commit(folder)
     git(folder, "config", "core.autocrlf", "true")
     git(folder, "config", "core.filemode", "false")
     (folder / "demo.py").write_bytes(b"x\r\n")
@@ -438,8 +436,7 @@ def test_a_link_named_like_a_recipe_is_no_recipe_of_a_revision(tmp_path: Path, m
     folder = project(tmp_path / "theirs")
     (folder / "sub").mkdir()
     (folder / "sub" / "bakery.toml").symlink_to("/etc/passwd")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "y")
+    commit(folder)
     monkeypatch.chdir(folder)
     write_old_recipes(changes_since(folder, "HEAD"), tmp_path / "old")
     assert [path.relative_to(tmp_path / "old").as_posix() for path in (tmp_path / "old").rglob("*.toml")] == [
@@ -555,8 +552,7 @@ def test_links_to_private_files_do_not_get_into_a_build(tmp_path: Path) -> None:
     secret.write_text("topsecret\n")
     (top / "sub").mkdir()
     (top / "sub" / "a.py").write_text("")
-    git(top, "add", "--all")
-    git(top, "commit", "--quiet", "--message", "y")
+    commit(top)
     (top / ".git" / "info").mkdir(exist_ok=True)
     for path in (top / ".git" / "info" / "exclude", top / ".gitignore"):
         path.unlink(missing_ok=True)

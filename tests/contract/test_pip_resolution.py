@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-import zipfile
 from pathlib import Path
 
+import hostile_packages as hostile
 import pytest
 
 from bakery.runs.lock.failure import refusals
@@ -32,15 +32,7 @@ class Folders:
 
     def wheel(self, name: str, version: str, *requires: str) -> str:
         """Write a wheel; return its SHA-256."""
-        path = self.links / f"{name}-{version}-py3-none-any.whl"
-        needs = "".join(f"Requires-Dist: {item}\n" for item in requires)
-        with zipfile.ZipFile(path, "w") as archive:
-            for file, text in {
-                "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
-                "WHEEL": "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-                "RECORD": "",
-            }.items():
-                archive.writestr(f"{name}-{version}.dist-info/{file}", text)
+        path = hostile.pure_wheel(self.links, name, version, requires=requires)
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
     def resolve(self, *words: str) -> list[str]:

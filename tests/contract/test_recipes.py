@@ -67,7 +67,7 @@ def test_secrets_exist_when_their_files_are_named(buildx: Buildx, tmp_path: Path
 
 @pytest.mark.parametrize("command", ["", "license.txt"])
 def test_secrets_of_a_recipe(buildx: Buildx, command: str) -> None:
-    plan = plan_of_file(str(ROOT / "tests/golden/recipes/secrets.toml", ROOT))
+    plan = plan_of_file("tests/golden/recipes/secrets.toml", ROOT)
     file = buildx.folder / plan.values()["SECRET_NETRC"]
     file.parent.mkdir(exist_ok=True)
     file.touch()

@@ -15,7 +15,7 @@ import pytest
 from helpers import git_questions
 from helpers.checkout_states import STATES
 from helpers.leaking_projects import BACKENDS, PASSWORD, leaking
-from helpers.repositories import git
+from helpers.repositories import commit
 from helpers.version_tools import TOOLS, environment_of
 from sample import sampled
 
@@ -258,8 +258,7 @@ def test_files_that_git_does_not_list_end_a_build_that_asks(tmp_path: Path, monk
     project = leaking(tmp_path / "checkout", "setuptools", "sub")
     for number in range(200):
         (project.parent / f"file {number} {'x' * 100}").write_text("")
-    git(project.parent, "add", "--all")
-    git(project.parent, "commit", "--quiet", "--message", "z", at=1_700_000_200)
+    commit(project.parent, 1_700_000_200)
     monkeypatch.setattr(git_command, "_LONGEST_LIST", 10_000)
     assert set(json.loads(description(project, {})[repository.STATE])["files"]) == {
         f"sub/{name}" for name in ("pkg/__init__.py", "pkg/data.txt", "pyproject.toml")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from file_trees import write_files
-from repositories import git
+from repositories import commit, git
 from typer.testing import CliRunner
 
 from bakery.cli.app import app
@@ -45,8 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     write_files(root, files)
     git(root.parent, "init")
-    git(root.parent, "add", "-A")
-    git(root.parent, "commit", "-m", "first")
+    commit(root.parent)
     monkeypatch.chdir(root)
     return root
 
@@ -162,8 +161,7 @@ def lock(project: Path, **digests: str) -> None:
 def test_cells_with_other_locked_materials_are_built(project: Path) -> None:
     lock(project)
     assert planned()[0] == ["cp311", "cp313"]
-    git(project, "add", "-A")
-    git(project, "commit", "-m", "locked")
+    commit(project)
     assert planned()[0] == []
     lock(project, b="1" * 64)
     cells, left = planned()
@@ -210,8 +208,7 @@ def test_only_the_recipe_in_pyproject_changed(project: Path) -> None:
     own = RECIPE.replace("[", "[tool.wheel-bakery.", 3).replace('python = [tool.wheel-bakery."', 'python = ["')
     table = own.replace('name = "demo"', '[tool.wheel-bakery]\nname = "demo"')
     (project / "pyproject.toml").write_text(text + table)
-    git(project, "add", "-A")
-    git(project, "commit", "-m", "moved")
+    commit(project)
     (project / "pyproject.toml").write_text(text + table + '[tool.wheel-bakery.output]\ndirectory = "wheels"\n')
     cells, left = planned()
     assert (cells, set(left)) == ([], {"cp311", "cp313"})
@@ -237,8 +234,7 @@ def test_no_revision_and_no_checkout_are_said(project: Path, tmp_path: Path, mon
 
 def test_what_cibuildwheel_is_told_touches_the_cells_that_it_builds(project: Path) -> None:
     (project / "bakery.toml").write_text(f'platforms = ["linux/amd64", "macos/arm64"]\n{RECIPE}')
-    git(project, "add", "-A")
-    git(project, "commit", "-m", "macOS")
+    commit(project)
     with (project / "bakery.toml").open("a") as file:
         file.write('[macos]\nbefore-all = "brew install libomp"\n')
 

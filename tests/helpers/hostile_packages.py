@@ -6,13 +6,13 @@ import base64
 import hashlib
 import io
 import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+import servers
+from servers import Plain
 
 BACKEND = '''\
 """A build backend of one file. It builds the project in this folder as far as PKG-INFO or pyproject.toml tell it."""
@@ -42,11 +42,16 @@ Files = Mapping[str, str]
 
 
 def wheel(
-    folder: Path, name: str, version: str = "1.0", files: Files | None = None, requires: tuple[str, ...] = ()
+    folder: Path, name: str, version: str = "1.0", files: Files | None = None, requires: Sequence[str] = ()
 ) -> Path:
     """Write a wheel into an index; return its path."""
-    path = folder / name / f"{name}-{version}-py3-none-any.whl"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    return pure_wheel(folder / name, name, version, files, requires)
+
+
+def pure_wheel(folder: Path, name: str, version: str, files: Files | None = None, requires: Sequence[str] = ()) -> Path:
+    """Write a wheel into a folder; return its path."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info/"
     needs = "".join(f"Requires-Dist: {item}\n" for item in requires)
     members = {
@@ -87,22 +92,20 @@ def backend(folder: Path) -> Path:
     return wheel(folder, "ownbackend", files={"ownbackend.py": BACKEND})
 
 
-class Index(SimpleHTTPRequestHandler):
-    """Serves a folder as an index (PEP 503), to those with the password if it has one; remembers what was asked for."""
+class Index(Plain):
+    """Serves a folder as an index (PEP 503), to those with the password if it has one."""
+
+    password = ""
 
     def do_GET(self) -> None:
-        password = self.server.password  # type: ignore[attr-defined]
-        if (
-            password
-            and self.headers["Authorization"] != "Basic " + base64.b64encode(f"me:{password}".encode()).decode()
-        ):
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", "Basic")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+        wanted = "Basic " + base64.b64encode(f"me:{self.password}".encode()).decode()
+        if not self.password or self.headers["Authorization"] == wanted:
+            super().do_GET()
             return
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        super().do_GET()
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", "Basic")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def list_directory(self, path: object) -> io.BytesIO:
         """Answer with links that have the hashes of the files; hidden files have more of a link, or its algorithm."""
@@ -124,20 +127,10 @@ class Index(SimpleHTTPRequestHandler):
         self.end_headers()
         return io.BytesIO(body)
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
 
-
-@contextmanager
-def served(folder: Path, host: str = "127.0.0.1", password: str = "") -> Iterator[tuple[str, list[str]]]:
+def served(folder: Path, host: str = "127.0.0.1", password: str = "") -> AbstractContextManager[tuple[str, list[str]]]:
     """Serve a folder; give its URL and the list of paths that are asked for."""
-    with ThreadingHTTPServer((host, 0), partial(Index, directory=str(folder))) as server:
-        server.asked, server.password = [], password  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://{host}:{server.server_port}", server.asked  # type: ignore[attr-defined]
-        finally:
-            server.shutdown()
+    return servers.served(folder, type("Guarded", (Index,), {"password": password}), host)
 
 
 def settings(url: str) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from helpers.file_trees import write_files
-from helpers.repositories import git
+from helpers.repositories import commit, git
 
 PASSWORD = "password = hunter2\n"
 
@@ -64,8 +64,7 @@ def leaking(top: Path, backend: str, prefix: str = "", more: str = "", hashing: 
     write_files(project, files)
     (top / ".gitignore").write_text("*.local\n*.egg-info\nbuild\ntarget\n")
     git(top, "init", "--quiet", "--initial-branch", "main", f"--object-format={hashing}")
-    git(top, "add", "--all")
-    git(top, "commit", "--quiet", "--message", "x", at=1_700_000_000)
+    commit(top, 1_700_000_000)
     git(top, "tag", "v1.0")
     git(top, "commit", "--quiet", "--allow-empty", "--message", "y", at=1_700_000_100)
     (project / "pkg" / "settings.local").write_text(PASSWORD)

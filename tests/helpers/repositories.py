@@ -30,7 +30,7 @@ def git(folder: Path, *words: str, at: int = 0) -> str:
     return done.stdout.strip()
 
 
-def commit(repository: Path, at: int, **files: str) -> None:
+def commit(repository: Path, at: int = 0, **files: str) -> None:
     write_files(repository, {name.replace("__", "/").replace("_", "."): text for name, text in files.items()})
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "x", at=at)
