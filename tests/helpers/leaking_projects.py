@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from helpers.file_trees import write_files
+from file_trees import write_files
 from helpers.repositories import commit, git
 
 PASSWORD = "password = hunter2\n"

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from helpers.file_trees import write_files
+from file_trees import write_files
 
 from bakery.core.git import Checkout, compare_files
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from helpers.file_trees import write_files
+from file_trees import write_files
 from helpers.repositories import git
 
 REQUIRED = [
