@@ -42,13 +42,7 @@ def finished(root: Path, state: Path, files: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"int number{number};\n" * 50)
     ((_, plan),) = resolved(None, None, root, dated=True)
-    chosen = select(
-        Run(
-            root=root, recipe=plan.recipe, directory=plan.output, options=replace(OPTIONS, state=state), environment={}
-        ),
-        plan,
-        {},
-    )
+    chosen = select(Run.of(root, plan, replace(OPTIONS, state=state), {}), plan, {})
     journal = open_journal(state, plan.recipe)
     for number, (cell, key) in enumerate(chosen.keys.items()):
         wheel = chosen.run.output / f"tiny-1.0+a{number}-cp313-cp313-linux_x86_64.whl"

@@ -160,11 +160,8 @@ def _values(stage: Stage) -> Iterator[tuple[str, Value]]:
 
 def _commands(stage: Stage) -> str:
     """Return a digest of the steps of a stage without what `_values` has; empty for a stage without others."""
-    return (
-        _short(repr(steps))
-        if (steps := [_plain(step) for step in stage.steps if not isinstance(step, Arg | Env)])
-        else ""
-    )
+    steps = [_plain(step) for step in stage.steps if not isinstance(step, Arg | Env)]
+    return _short(repr(steps)) if steps else ""
 
 
 def _plain(step: Step) -> Step:
@@ -236,10 +233,6 @@ def current(
     (planned,) = plan.filter_by_id([cell]).cells
     kinds = tuple(str(kind) for kind in plan.kinds if plan.stage_of(kind, planned) in last.stages)
     options = Options(kinds or ("default",), only=(cell,), selection=CellSelection.ALL, state=state)
-    chosen = select(
-        BakeRun(root=root, recipe=plan.recipe, directory=plan.output, options=options, environment=environment),
-        plan,
-        {},
-    )
+    chosen = select(BakeRun.of(root, plan, options, environment), plan, {})
     stages = inputs_of(chosen.plan, [chosen.tasks[cell]], chosen.locked)[cell]
     return CellInputs(stages=stages, files=listed(chosen.source.short))

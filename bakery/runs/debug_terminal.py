@@ -29,19 +29,13 @@ def run_shell(argv: Sequence[str], cwd: Path, environment: CleanEnvironment, mar
 
     Return None after a shell; if there was none, the last text that the program printed.
     """
-    import fcntl
     import pty
     import termios
     import tty
 
     parent, child = pty.openpty()
-    size = os.get_terminal_size(sys.stdin.fileno())
-    fcntl.ioctl(
-        child,
-        termios.TIOCSWINSZ,
-        size.lines.to_bytes(2, sys.byteorder) + size.columns.to_bytes(2, sys.byteorder) + bytes(4),
-    )
     terminal = sys.stdin.fileno()
+    termios.tcsetwinsize(child, termios.tcgetwinsize(terminal))
     before = termios.tcgetattr(terminal)
     with subprocess.Popen(
         argv, cwd=cwd, env=environment, stdin=child, stdout=child, stderr=child, start_new_session=True

@@ -99,7 +99,8 @@ class LiveDisplay(Listener):
         if hidden:
             table.add_row("", Text(f"… and {hidden} more", style="dim"))
         if len(cells) > 1 and not self._ended:
-            table.add_row("", Text(f"{sum(map(_is_done, cells))}/{len(cells)} cells"), "", "", self._total())
+            done = sum(self._look(cell) == "done" for cell in cells)
+            table.add_row("", Text(f"{done}/{len(cells)} cells"), "", "", self._total())
         return table
 
     def _total(self) -> Text:
@@ -168,10 +169,6 @@ class LiveDisplay(Listener):
         if self._ended:
             return "ended"
         return "waiting" if cell.started_at is None else "running"
-
-
-def _is_done(cell: CellProgress) -> bool:
-    return cell.finished_at is not None and not cell.failure
 
 
 def _fit(cells: Sequence[CellProgress], room: int) -> tuple[list[CellProgress], int]:

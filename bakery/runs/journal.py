@@ -123,9 +123,9 @@ def open_journal(
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked_folder(folder):
-            old = _journals(folder)
+            old = journals(state, recipe)
             journal = Journal(folder / f"{int(old[-1].stem) + 1 if old else 1:06}.jsonl")
-            others = sorted(filter(keeps, _newest(map(_read, old)).values()), key=lambda record: record.time)
+            others = sorted(filter(keeps, _newest(map(read_journal, old)).values()), key=lambda record: record.time)
             records = {record.cell: record for record in (*others[-MAX_CARRIED:], *started)}
             # All at once: cells whose records are missing would be built again.
             write_file(journal.path, b"".join(map(_line, records.values())))
@@ -145,18 +145,10 @@ def newest_records(state: Path, recipe: str) -> dict[str, Record]:
 def _newest(journals: Iterable[Mapping[str, Record]]) -> dict[str, Record]:
     """Return the newest record of each cell; of records with one time, that in the last journal."""
     now = time.time() + 1
-    newest: dict[str, Record] = {}
-    for records in journals:
-        for cell, record in records.items():
-            other = newest.get(cell)
-            if other is None or _written(other, now) <= _written(record, now):
-                newest[cell] = record
-    return newest
-
-
-def _written(record: Record, now: float) -> float:
+    every = (record for records in journals for record in records.values())
     # Clocks jump: a time in the future counts as the oldest.
-    return record.time if record.time <= now else 0.0
+    by_time = sorted(every, key=lambda record: record.time if record.time <= now else 0.0)
+    return {record.cell: record for record in by_time}
 
 
 def kept_records(state: Path, recipe: str) -> dict[Path, dict[str, Record]]:
@@ -167,23 +159,20 @@ def kept_records(state: Path, recipe: str) -> dict[Path, dict[str, Record]]:
             return {}
         # Another run may remove the oldest one.
         with locked_folder(folder):
-            return {path: _read(path) for path in _journals(folder)}
+            return {path: read_journal(path) for path in journals(state, recipe)}
     except OSError as error:
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
 
 
-def _read(path: Path) -> dict[str, Record]:
-    return read(read_plain(path, MAX_JOURNAL_BYTES))
-
-
-def _journals(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.glob("*.jsonl") if path.stem.isdecimal()), key=lambda path: int(path.stem))
-
-
 def journals(state: Path, recipe: str) -> list[Path]:
     """Return the journals of a recipe's kept runs, the oldest first."""
-    folder = state / "journal" / recipe
-    return _journals(folder) if folder.is_dir() else []
+    paths = (state / "journal" / recipe).glob("*.jsonl")
+    return sorted((path for path in paths if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def read_journal(path: Path) -> dict[str, Record]:
+    """Return the last record of each cell in a journal. Raises OSError."""
+    return read(read_plain(path, MAX_JOURNAL_BYTES))
 
 
 def read(data: bytes) -> dict[str, Record]:

@@ -60,14 +60,7 @@ def bake_plan(
     Args:
         early: what `select_early` found for these options.
     """
-    run = Run(
-        root=root,
-        recipe=plan.recipe,
-        directory=plan.output,
-        options=options,
-        environment=engine.environment,
-        say=engine.say,
-    )
+    run = Run.of(root, plan, options, engine.environment, engine.say)
     if early and early.holds:
         chosen = replace(early, run=run)
     else:
@@ -198,14 +191,7 @@ def lock_plan(
     given, images = credentials(plan, engine, needed), [image for cell in cells for image in cell.images]
     check_grants(root, plan, options, given, images)
     check_triggers(plan, options, engine, images, given)
-    run = Run(
-        root=root,
-        recipe=plan.recipe,
-        directory=plan.output,
-        options=options,
-        environment=engine.environment,
-        say=engine.say,
-    )
+    run = Run.of(root, plan, options, engine.environment, engine.say)
     with _session(run, plan, images, engine, needed, listener) as session:
         return make(session, cells, upgrade)
 

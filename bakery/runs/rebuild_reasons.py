@@ -10,9 +10,8 @@ from pathlib import Path
 
 from bakery.runs import cell_profile
 from bakery.runs.cell_inputs import COMMANDS, CellInputs, StageInputs, bakes_of
-from bakery.runs.journal import MAX_JOURNAL_BYTES, Result, read
+from bakery.runs.journal import Result, read_journal
 from bakery.runs.run_folders import kept_runs
-from wheel_audit.plain_files import read_plain
 
 _AFTER_BAKE = ("package ", "image ")
 """What is known of a bake only at its end, without a lock: a release of a package, and the digest of a base image."""
@@ -116,7 +115,7 @@ def changed_since_wheel(state: Path, recipe: str, cell: str, stages: Mapping[str
     """
     bakes = [*bakes_of(state, recipe, cell)]
     for journal, old in bakes[1:]:
-        record = read(read_plain(journal, MAX_JOURNAL_BYTES)).get(cell)
+        record = read_journal(journal).get(cell)
         if record and record.result is Result.DONE:
             return summary(all_changes(old, bakes[0][1].model_copy(update={"stages": stages})))
     return ""

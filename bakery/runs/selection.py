@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bakery.engine.image_digests import PresentImages
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Run:
     """One run of one recipe: what was asked for, and where.
 
@@ -53,7 +53,19 @@ class Run:
     directory: str
     options: Options
     environment: Mapping[str, str]
-    say: Callable[[str], None] = lambda _: None
+    say: Callable[[str], None]
+
+    @classmethod
+    def of(
+        cls,
+        root: Path,
+        plan: Plan,
+        options: Options,
+        environment: Mapping[str, str],
+        say: Callable[[str], None] = lambda _: None,
+    ) -> Run:
+        """Return the run of the recipe of a plan."""
+        return cls(root, plan.recipe, plan.output, options, environment, say)
 
     @property
     def output(self) -> Path:
@@ -183,7 +195,7 @@ def select_early(root: Path, plan: Plan, options: Options, environment: Mapping[
         # The base images of a plan that cross-compiles are those of the engine's platform.
         return None
     try:
-        run = Run(root=root, recipe=plan.recipe, directory=plan.output, options=options, environment=environment)
+        run = Run.of(root, plan, options, environment)
         previous = newest_records(run.state, run.recipe)
         return select(run, plan, previous) if previous else None
     except BakeryError:

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bakery.core.environment import for_tool
 from bakery.core.errors import EngineError, UsageError
@@ -65,18 +66,7 @@ def open_shell(
     plan = replace(plan, stages=tuple(before(item, command) if item is stage else item for item in plan.stages))
     options = replace(options, groups=(str(kind),), only=(cell.id,))
     plan = plan.for_builders(engine.platforms) if plan.crosses else plan
-    chosen = select(
-        BakeRun(
-            root=root,
-            recipe=plan.recipe,
-            directory=plan.output,
-            options=options,
-            environment=engine.environment,
-            say=engine.say,
-        ),
-        plan,
-        {},
-    )
+    chosen = select(BakeRun.of(root, plan, options, engine.environment, engine.say), plan, {})
     for text in chosen.notes:
         engine.say(text)
     require(engine, chosen)
@@ -171,7 +161,7 @@ def _debug(request: BakeRequest, target: Target, stage: str, banner: str) -> Non
 
 
 def debug_argv(
-    call: Sequence[str], attributes: Mapping[str, Json], stage: str, builder: str | None, shell: Mapping[str, str]
+    call: Sequence[str], attributes: Mapping[str, Any], stage: str, builder: str | None, shell: Mapping[str, str]
 ) -> list[str]:
     """Return the command that debugs a stage with what ``bake --print`` prints of a target.
 
@@ -183,19 +173,11 @@ def debug_argv(
     argv += [f"--builder={builder}"] if builder else []
     argv += [f"--file={attributes['dockerfile']}", f"--target={stage}"]
     for option, key in (("build-arg", "args"), ("build-context", "contexts")):
-        argv += [f"--{option}={name}={value}" for name, value in _mapping(attributes.get(key)).items()]
-    argv += [f"--platform={name}" for name in _list(attributes.get("platforms"))]
-    argv += [f"--secret={_fields(secret)}" for secret in _list(attributes.get("secret"))]
+        argv += [f"--{option}={name}={value}" for name, value in (attributes.get(key) or {}).items()]
+    argv += [f"--platform={name}" for name in attributes.get("platforms") or ()]
+    argv += [f"--secret={_fields(secret)}" for secret in attributes.get("secret") or ()]
     argv += [f"--network={attributes['network']}"] if attributes.get("network") else []
     return [*argv, str(attributes["context"])]
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Json) -> Sequence[Json]:
-    return value if isinstance(value, list) else []
 
 
 def _fields(value: Json) -> str:

@@ -81,13 +81,7 @@ class Run:
         targets = plan.select(("full",), only)
         tasks = cell_tasks(targets)
         self.chosen = Selection(
-            run=BakeRun(
-                root=folder,
-                recipe=plan.recipe,
-                directory=plan.output,
-                options=Options(("full",), state=folder),
-                environment={},
-            ),
+            run=BakeRun.of(folder, plan, Options(("full",), state=folder), {}),
             plan=plan,
             targets=targets,
             tasks=tasks,

@@ -126,14 +126,7 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     kinds = {kind for group in options.groups for kind in plan.groups[group]}
     ids = {cell.id for cell in cells}
     targets = tuple(item for item in plan.for_system(system).targets() if item.kind in kinds and item.cell.id in ids)
-    run = Run(
-        root=root,
-        recipe=plan.recipe,
-        directory=plan.output,
-        options=options,
-        environment=host.environment,
-        say=host.line,
-    )
+    run = Run.of(root, plan, options, host.environment, host.line)
     chosen = without_finished(
         Selection(
             run=run,

@@ -73,11 +73,7 @@ def in_state(state: Path) -> dict[str, str]:
 
 
 def selected(root: Path, plan: Plan, state: Path, options: Options = CHANGED) -> Selection:
-    return select(
-        Run(root=root, recipe=plan.recipe, directory=plan.output, options=options, environment=in_state(state)),
-        plan,
-        newest_records(state, plan.recipe),
-    )
+    return select(Run.of(root, plan, options, in_state(state)), plan, newest_records(state, plan.recipe))
 
 
 def finish(
