@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from wheel_audit.text import printable
 
@@ -89,6 +90,15 @@ class UnavailableError(BakeryError, exit_code=9, title="not available"):
 
 class OutputError(BakeryError, exit_code=10, title="files"):
     """A file or folder cannot be read or written (permissions, space, links)."""
+
+
+@contextmanager
+def reported(what: str, hint: str = "") -> Iterator[None]:
+    """Raise OutputError instead of OSError; ``what`` begins its message, such as ``cannot read PATH``."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{what}: {error.strerror or error}", hint=hint) from error
 
 
 class SomeFailed(BakeError, exit_code=11):

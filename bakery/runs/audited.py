@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import wheel_audit
-from bakery.core.errors import OutputError
+from bakery.core.errors import reported
 from bakery.core.inside import Inside
 from wheel_audit.expected_wheel import ExpectedWheel
 from wheel_audit.fatbin import sorted_archs
@@ -59,12 +59,9 @@ class AuditResult:
 
 def audit(path: Path, expected: ExpectedWheel, folder: Path) -> AuditResult:
     """Audit a wheel against ``expected``, or return the cached result from ``folder``. Raises OutputError."""
-    try:
-        with open_plain(path, follow=True) as stream:
-            sha256 = sha256_of(stream)
-            size = stream.tell()
-    except OSError as error:
-        raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
+    with reported(f"cannot read {path}"), open_plain(path, follow=True) as stream:
+        sha256 = sha256_of(stream)
+        size = stream.tell()
     entry = folder / hashlib.sha256(repr((_code(), versions(), sha256, path.name, expected)).encode()).hexdigest()
     cached = _load(entry)
     if cached is not None:
@@ -89,10 +86,8 @@ def report_on(path: Path, expected: ExpectedWheel | None = None) -> WheelReport:
     """Audit a wheel, without the cache. Raises OutputError if it cannot be opened."""
     from wheel_audit.auditor import audit_in_worker  # slow to import, and seldom needed: most wheels are in the cache
 
-    try:
+    with reported(f"cannot read {path}"):
         return audit_in_worker(path, expected)
-    except OSError as error:
-        raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bakery.core.errors import InterruptedBake, OutputError
+from bakery.core.errors import InterruptedBake, reported
 from bakery.core.files import write
 from bakery.emit.dockerfile import program_texts
 from bakery.emit.files import run_texts
@@ -39,12 +39,10 @@ def write_run_files(plan: Plan, state: Path) -> str:
 def write_programs(folder: Path, texts: Mapping[str, str]) -> None:
     """Write programs into a folder that steps mount. Raises OutputError if a file cannot be written."""
     write(folder, texts)
-    try:
-        # The modes of the stage: they are part of BuildKit's cache key.
+    # The modes of the stage: they are part of BuildKit's cache key.
+    with reported(f"cannot write {folder}"):
         for path in {folder, *(folder / name for name in texts), *((folder / name).parent for name in texts)}:
             path.chmod(0o755)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bakery.core.errors import OutputError
+from bakery.core.errors import reported
 from bakery.core.files import write_file
 from bakery.core.names import TARGET_ARCH
 from bakery.emit.dockerfile import program_texts
@@ -202,10 +202,8 @@ def write(
     }
     document = {"run": run, "files": listed(contents), "stages": list(map(json_of, numbers)), "cells": rows}
     path = journal.with_suffix(INPUTS)
-    try:
+    with reported(f"cannot write {path}"):
         write_file(path, json.dumps(document).encode())
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 @lru_cache(maxsize=8)

@@ -64,14 +64,39 @@ class FolderCache:
     say: Callable[[str], None]
 
     def restore(self) -> None:
-        """Restore the caches from the folder; a failure is only shown."""
-        attempt(
-            "restored", self.say, lambda: restore(self.session, self.pins, self.targets, self.folder, self.run_folder)
-        )
+        """Restore the caches from the folder; existing entries stay. A failure is only shown."""
+        attempt("restored", self.say, self._restore)
 
     def save(self, _cells: Collection[str]) -> None:
         """Save the caches to the folder, whatever the result of the run; a failure is only shown."""
-        attempt("saved", self.say, lambda: save(self.session, self.pins, self.targets, self.folder, self.run_folder))
+        attempt("saved", self.say, self._save)
+
+    def _restore(self) -> None:
+        refuse_links(self.session.root, self.folder)
+        saved = [target for target in self.targets if (self._of(target) / CACHE_FILE).is_file()]
+        if saved:
+            folders = {target.name: self._of(target) for target in saved}
+            copy_caches(self.session, self.pins, saved, self.run_folder / "restored", folders)
+
+    def _save(self) -> None:
+        refuse_links(self.session.root, self.folder)
+        stage = copy_caches(self.session, self.pins, self.targets, self.run_folder / "saved", {})
+        try:
+            for target in self.targets:
+                exported = stage / target.cell.id / CACHE_FILE
+                # A container may export a link or a device with this name.
+                if stat.S_ISREG(exported.lstat().st_mode):
+                    destination = self._of(target)
+                    destination.mkdir(parents=True, exist_ok=True)
+                    # Not moved: the exporter gives all files one time, and BuildKit takes a file of the same size and time for
+                    # one that it received before, also from another folder.
+                    with open_plain(exported) as file:
+                        write_file(destination / CACHE_FILE, file, 0o644)
+        except OSError as error:
+            raise OutputError(f"cannot write {self.folder}: {error}") from error
+
+    def _of(self, target: Target) -> Path:
+        return self.folder / target.cell.platform.replace("/", "_")
 
 
 def attempt(what: str, say: Callable[[str], None], move: Callable[[], None]) -> None:
@@ -84,40 +109,6 @@ def attempt(what: str, say: Callable[[str], None], move: Callable[[], None]) -> 
         say(f"the compiler cache was not {what}: {error.message}")
     except (OSError, tarfile.TarError) as error:
         say(f"the compiler cache was not {what}: {error}")
-
-
-def restore(session: BakeSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
-    """Copy the caches in the folder to the engine; existing entries stay. Raises BakeError or OutputError."""
-    refuse_links(session.root, folder)
-    saved = [target for target in targets if (_platform_folder(folder, target) / CACHE_FILE).is_file()]
-    if saved:
-        folders = {item.name: _platform_folder(folder, item) for item in saved}
-        copy_caches(session, pins, saved, run_folder / "restored", folders)
-
-
-def save(session: BakeSession, pins: Pins, targets: Sequence[Target], folder: Path, run_folder: Path) -> None:
-    """Write the engine's caches to the folder; files are renamed when complete. Raises BakeError or OutputError."""
-    if not targets:
-        return
-    refuse_links(session.root, folder)
-    stage = copy_caches(session, pins, targets, run_folder / "saved", {})
-    try:
-        for target in targets:
-            exported = stage / target.cell.id / CACHE_FILE
-            # A container may export a link or a device with this name.
-            if stat.S_ISREG(exported.lstat().st_mode):
-                destination = _platform_folder(folder, target)
-                destination.mkdir(parents=True, exist_ok=True)
-                # Not moved: the exporter gives all files one time, and BuildKit takes a file of the same size and time for
-                # one that it received before, also from another folder.
-                with open_plain(exported) as file:
-                    write_file(destination / CACHE_FILE, file, 0o644)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error}") from error
-
-
-def _platform_folder(folder: Path, target: Target) -> Path:
-    return folder / target.cell.platform.replace("/", "_")
 
 
 def copy_caches(

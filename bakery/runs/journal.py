@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from bakery.core.errors import OutputError
+from bakery.core.errors import reported
 from bakery.core.file_locks import locked_folder
 from bakery.core.files import write_file
 from wheel_audit.plain_files import read_plain
@@ -90,14 +90,12 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Append a record and sync it to the disk. Raises OutputError if it cannot be written."""
-        try:
+        with reported(f"cannot write the journal {self.path}"):
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _PLAIN, 0o600)
             with os.fdopen(handle, "ab") as file:
                 file.write(_line(record))
                 file.flush()
                 os.fsync(handle)
-        except OSError as error:
-            raise OutputError(f"cannot write the journal {self.path}: {error.strerror or error}") from error
 
 
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -120,7 +118,7 @@ def open_journal(
     those of cells that are in no plan any more go when there are too many.
     """
     folder = state / "journal" / recipe
-    try:
+    with reported(f"cannot write {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked_folder(folder):
             old = journals(state, recipe)
@@ -132,8 +130,6 @@ def open_journal(
             for path in old[: max(0, len(old) + 1 - MAX_JOURNALS)]:
                 path.unlink(missing_ok=True)
                 path.with_suffix(INPUTS).unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
     return journal
 
 
@@ -154,14 +150,12 @@ def _newest(journals: Iterable[Mapping[str, Record]]) -> dict[str, Record]:
 def kept_records(state: Path, recipe: str) -> dict[Path, dict[str, Record]]:
     """Return journal → its records by cell, for the kept runs of a recipe, the oldest first. Raises OutputError."""
     folder = state / "journal" / recipe
-    try:
+    with reported(f"cannot read {folder}"):
         if not folder.is_dir():
             return {}
         # Another run may remove the oldest one.
         with locked_folder(folder):
             return {path: read_journal(path) for path in journals(state, recipe)}
-    except OSError as error:
-        raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
 
 
 def journals(state: Path, recipe: str) -> list[Path]:

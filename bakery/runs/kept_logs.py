@@ -11,7 +11,7 @@ from typing import NotRequired
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from bakery.core.errors import OutputError, UsageError
+from bakery.core.errors import UsageError, reported
 from bakery.core.target_kinds import TARGET_KINDS
 from bakery.resolve.asking import again
 from bakery.runs.journal import Result
@@ -138,12 +138,9 @@ def read_report(run: Path) -> Report | None:
 
 def lines(log: Path) -> Iterator[str]:
     """Yield the lines of a log; a longer one than any terminal shows comes in pieces. Raises OutputError if it cannot be read."""
-    try:
-        with open_plain(log) as file:
-            while line := file.readline(_LONGEST_LINE):
-                yield line.decode(errors="replace").rstrip("\n")
-    except OSError as error:
-        raise OutputError(f"cannot read {log}: {error.strerror or error}") from error
+    with reported(f"cannot read {log}"), open_plain(log) as file:
+        while line := file.readline(_LONGEST_LINE):
+            yield line.decode(errors="replace").rstrip("\n")
 
 
 def of_step(text: Iterable[str], step: str, recipes: Sequence[str]) -> Iterator[str]:

@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import Any
 from urllib.parse import quote
 
 from bakery.core.durations import duration
-from bakery.core.errors import OutputError, UsageError
+from bakery.core.errors import OutputError, UsageError, reported
 from bakery.core.inside import Inside
 from bakery.core.text import count
-from bakery.plan.values import Json
 from bakery.runs.cell_profile import CellProfile, Command, StepTime, read
 from bakery.runs.journal import Result
 from bakery.runs.kept_logs import Failure, Report, ReportedTarget, lines, of_step, read_report
@@ -43,7 +42,7 @@ _LOG_CHARACTERS = 20_000
 _MAX_FAILURES = 40
 _LONGEST_TITLE = 160
 
-Document = dict[str, Json]
+Document = dict[str, Any]
 
 
 def write(run: Path) -> Path:
@@ -53,12 +52,8 @@ def write(run: Path) -> Path:
         raise OutputError(
             f"{run} has no report.json that can be read", hint="choose another run with `wheel-bakery report RUN`"
         )
-    try:
+    with reported(f"cannot write {run / NAME}", hint="free some disk space"):
         Inside(run).write(NAME, html(data(run, report)).encode(errors="replace"))
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {run / NAME}: {error.strerror or error}", hint="free some disk space"
-        ) from error
     return run / NAME
 
 
@@ -86,12 +81,12 @@ def single_page(title: str, body: str, document: Document, script: str) -> str:
     )
 
 
-def _text(value: Json) -> str:
+def _text(value: object) -> str:
     return escape(printable(str(value), "\n\t"))
 
 
 def _header(document: Document) -> str:
-    about = {"run": document["run"], **cast("Document", document["about"])}
+    about = {"run": document["run"], **document["about"]}
     rows = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in about.items())
     heading = f"<h1>{_text(document['recipe'])}</h1><dl>{rows}</dl>"
     return f'<header>{heading}<nav aria-label="Sections"></nav></header>\n'
@@ -99,24 +94,23 @@ def _header(document: Document) -> str:
 
 def _plain(document: Document) -> str:
     """Return the results for readers that run no script; the script replaces them."""
-    cells = {str(target["cell"]): True for target in cast("list[Document]", document["targets"])}
-    for target in cast("list[Document]", document["targets"]):
-        cells[str(target["cell"])] &= not target.get("reason")
-    wheels = cast("list[Document]", document["wheels"])
-    warned = [warning for wheel in wheels for warning in cast("list[str]", wheel.get("warnings", []))]
+    cells = dict.fromkeys((target["cell"] for target in document["targets"]), True)
+    for target in document["targets"]:
+        cells[target["cell"]] &= not target.get("reason")
+    wheels = document["wheels"]
+    warned = [warning for wheel in wheels for warning in wheel.get("warnings", [])]
     numbers = (
-        f"{sum(cells.values())} of {len(cells)} cells done in {duration(cast('float', document['seconds']))}; "
+        f"{sum(cells.values())} of {len(cells)} cells done in {duration(document['seconds'])}; "
         f"{count(len(wheels), 'wheel')} passed the audit, with {count(len(warned), 'warning')}."
     )
     warnings = "".join(f"<li>{_text(warning)}</li>" for warning in dict.fromkeys(warned))
     lines = "".join(
         "<tr>" + "".join(f"<td>{_text(row[key])}</td>" for key in ("name", "result", "about")) + "</tr>"
-        for row in cast("list[Document]", document["results"])
+        for row in document["results"]
     )
     failures = "".join(
-        f"<article><h3>{_text(item['message'])}</h3>"
-        f"<pre>{_text(chr(10).join(cast('list[str]', item['details'])))}</pre></article>"
-        for item in cast("list[Document]", document["failures"])
+        f"<article><h3>{_text(item['message'])}</h3><pre>{_text(chr(10).join(item['details']))}</pre></article>"
+        for item in document["failures"]
     )
     head = "<tr><th>Target</th><th>Result</th><th>Wheel or reason</th></tr>"
     return (
@@ -135,9 +129,9 @@ def data(run: Path, report: Report) -> Document:
     names = list(dict.fromkeys(target["cell"] for target in report["targets"]))
     profiles = [profile for name in names if (profile := read(run, name)) and profile.recipe == report["recipe"]]
     return {
-        **cast("Document", report),
+        **report,
         "run": run.name,
-        "about": cast("Document", report.get("about", {})),
+        "about": report.get("about", {}),
         "failures": _failures(run, report["failures"], report["recipe"], report.get("reference")),
         "results": [
             {
@@ -160,14 +154,14 @@ def _names(target: ReportedTarget) -> list[str]:
     return [Path(wheel["path"]).name for wheel in target["wheels"]]
 
 
-def _wheels(targets: Sequence[ReportedTarget]) -> list[Json]:
+def _wheels(targets: Sequence[ReportedTarget]) -> list[Document]:
     """Return the wheels, each once, with what the audit found and what their names promise."""
     rows: dict[str, Document] = {}
     for target in targets:
         for wheel in target["wheels"]:
             name = Path(wheel["path"]).name
-            row = rows.setdefault(name, {**cast("Document", wheel), "name": name, "cells": [], "kept": False})
-            cast("list[Json]", row["cells"]).append(target["cell"])
+            row = rows.setdefault(name, {**wheel, "name": name, "cells": [], "kept": False})
+            row["cells"].append(target["cell"])
             row["kept"] = target["result"] == Result.KEPT
             row["platform"] = name.removesuffix(".whl").rpartition("-")[2]
     return list(rows.values())
@@ -191,43 +185,43 @@ def _counts(profiles: Sequence[CellProfile], report: Report) -> Document:
     }
 
 
-def _failures(run: Path, failures: Sequence[Failure], recipe: str, reference: str | None) -> list[Json]:
+def _failures(run: Path, failures: Sequence[Failure], recipe: str, reference: str | None) -> list[Document]:
     """Return the failures, cells that failed alike together, with the end of the first one's log, and what to type next."""
     groups: dict[str, list[Failure]] = {}
     for failure in failures:
         key = json.dumps([failure["message"], failure["details"], failure["hint"]])
         groups.setdefault(key, []).append(failure)
-    rows: list[Json] = []
+    rows: list[Document] = []
     for group in list(groups.values())[:_MAX_FAILURES]:
         first, log = group[0], Path(group[0]["log"]).name
-        shown: Document = {
+        shown = {
             "cells": [item["cell"] for item in group],
             "lines": _end(run / "logs" / log, first["stage"], recipe) if log else [],
             "link": f"logs/{quote(log)}" if log else "",
             "commands": _commands(first, reference or recipe),
         }
-        rows.append({**cast("Document", group[0]), **shown})
+        rows.append({**first, **shown})
     return rows
 
 
-def _commands(failure: Failure, recipe: str) -> list[Json]:
+def _commands(failure: Failure, recipe: str) -> list[str]:
     words = [["logs", failure["cell"]], ["full", "--failed"]]
     if failure["stage"]:
         words.insert(1, ["shell", failure["cell"], "--at", failure["stage"]])
     return [shlex.join(["wheel-bakery", *some, "--recipe", recipe]) for some in words]
 
 
-def _end(log: Path, stage: str, recipe: str) -> list[Json]:
+def _end(log: Path, stage: str, recipe: str) -> list[str]:
     """Return the last lines of the failed step; of the whole log, if it has none of the step."""
     try:
         last = deque(of_step(lines(log), stage, [recipe]), _LOG_LINES) if stage else None
         text = "\n".join(last or deque(lines(log), _LOG_LINES))[-_LOG_CHARACTERS:]
     except OutputError:
         return []
-    return list(text.split("\n"))
+    return text.split("\n")
 
 
-def _previous(run: Path, report: Report) -> Json:
+def _previous(run: Path, report: Report) -> Document | None:
     """Return what to compare with: the newest kept run of the recipe that baked before this one."""
     older = sorted((path for path in kept_runs(run.parents[1]) if path.name < run.name), reverse=True)
     for path in older:
@@ -236,7 +230,7 @@ def _previous(run: Path, report: Report) -> Json:
             continue
         if not any(target["tries"] for target in before["targets"]):
             continue
-        rows: Document = {
+        rows = {
             target["name"]: {
                 "result": target["result"],
                 "seconds": target["seconds"],
@@ -249,14 +243,14 @@ def _previous(run: Path, report: Report) -> Json:
     return None
 
 
-def _gpus(targets: Sequence[ReportedTarget]) -> Json:
+def _gpus(targets: Sequence[ReportedTarget]) -> Document | None:
     """Return how each GPU runs the wheels that have device code."""
-    rows: list[Json] = []
+    rows = []
     for wheel in [item for target in targets for item in target["wheels"] if item["device"]]:
         ranges = cover([arch for text in wheel["device"] for arch in _archs(text)])
-        device: Document = {**wheel["device"]}
-        rows.append({"wheel": Path(wheel["path"]).name, "device": device, "by": [item.by for item in ranges]})
-    names: list[Json] = [{"capability": item.gpu.capability, "names": list(item.gpu.names)} for item in cover([])]
+        by = [item.by for item in ranges]
+        rows.append({"wheel": Path(wheel["path"]).name, "device": wheel["device"], "by": by})
+    names = [{"capability": item.gpu.capability, "names": list(item.gpu.names)} for item in cover([])]
     return {"names": names, "wheels": rows} if rows else None
 
 
@@ -277,9 +271,9 @@ def _timeline(profiles: Sequence[CellProfile], started: float) -> Document:
     end = max((step.start + step.seconds for step in every), default=zero)
     titles: dict[str, int] = {}
     owners: dict[tuple[str, float], int] = {}
-    cells: list[Json] = []
+    cells = []
     for number, profile in enumerate(profiles):
-        steps: list[Json] = []
+        steps = []
         for step in sorted(ran[profile.cell], key=lambda step: step.start):
             title = titles.setdefault((step.work or step.title)[:_LONGEST_TITLE], len(titles))
             # BuildKit runs a step once for all bakes that need it, and tells each of them the same times.
@@ -318,7 +312,7 @@ def _compiles(profile: CellProfile) -> list[Command]:
     return [command for command in profile.commands if command.kind == "compile"]
 
 
-def _running(commands: Sequence[Command], zero: float, end: float) -> list[Json]:
+def _running(commands: Sequence[Command], zero: float, end: float) -> list[int]:
     """Return the most compilers that ran at once in each part of the run; empty if none ran."""
     if not commands or end <= zero:
         return []
@@ -331,4 +325,4 @@ def _running(commands: Sequence[Command], zero: float, end: float) -> list[Json]
             most[index] = max(most[index], running)
         running, last = running + change, place
         most[place] = max(most[place], running)
-    return list[Json](most)
+    return most

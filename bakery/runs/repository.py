@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bakery.core import git, git_command
-from bakery.core.errors import OutputError
+from bakery.core.errors import OutputError, reported
 from bakery.core.files import write
 from bakery.core.inside import Inside
 from bakery.plan.dockerfile import Run
@@ -40,15 +40,13 @@ def write_repository(root: Path, plan: Plan, state: Path, environment: Mapping[s
         return ()
     folder = (state / "git" / REPOSITORY).absolute()
     texts = description(root / plan.context / source, environment)
-    try:
+    with reported(f"cannot write {folder}"):
         for name in ("", "state", "rules"):
             (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / name).chmod(0o755)
         write(folder, texts)
         for name in texts:
             (folder / name).chmod(0o644)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
     contexts = (f"*.contexts.{name}={folder.parent}" for name in plan.names_of(REPOSITORY))
     return (*contexts, *(f"*.contexts.{name}=" for name in GIT_CONTEXTS))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bakery import __version__
 from bakery.core.addresses import hidden
-from bakery.core.errors import BakeryError, OutputError
+from bakery.core.errors import BakeryError, reported
 from bakery.core.git_command import git
 from bakery.core.inside import Inside
 from bakery.core.target_kinds import Kind
@@ -171,10 +171,8 @@ class RunReport:
     def write(self) -> None:
         """Write ``report.json`` in the folder of the run. Raises OutputError."""
         path = self.state / "report.json"
-        try:
+        with reported(f"cannot write {path}"):
             Inside(self.state).write(path.name, json.dumps(self.to_json(), indent=1).encode())
-        except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def about(root: Path) -> dict[str, str]:
