@@ -5,7 +5,6 @@ The content of a source file is a short digest: it only tells whether the file c
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -102,7 +101,10 @@ def inputs_of(
     inputs = {}
     for task in tasks:
         used = lineage.of(task.cell, [target.kind for target in task.targets])
-        args = {**plan.args_of(task.cell), TARGET_ARCH: task.cell.platform.partition("/")[2], **_overridden(plan, task)}
+        args = {**plan.args_of(task.cell), TARGET_ARCH: task.cell.platform.partition("/")[2]}
+        for override in task.overrides(plan):
+            if override.key.startswith("args."):
+                args[override.key.removeprefix("args.")] = override.value
         materials = locked.get(task.name, Materials())
         inputs[task.name] = {
             stage.name: _stage(stage, args, materials, texts[stage.name], programs)
@@ -110,15 +112,6 @@ def inputs_of(
             if stage.name in used
         }
     return inputs
-
-
-def _overridden(plan: Plan, task: CellTask) -> dict[str, str]:
-    """Return the build arguments that ``--set`` changes for targets of a task."""
-    return {
-        item.key.removeprefix("args."): item.value
-        for item in plan.overrides
-        if item.key.startswith("args.") and any(fnmatch.fnmatchcase(one.name, item.pattern) for one in task.targets)
-    }
 
 
 def _stage(

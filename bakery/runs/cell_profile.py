@@ -204,13 +204,12 @@ def summary(profile: CellProfile) -> Summary:
     """Return how the commands of a cell used the cores."""
     compilers = [command for command in profile.commands if command.kind == "compile"]
     commands = sorted(compilers or profile.commands, key=lambda command: -command.seconds)
-    wall = busy = 0.0
+    busy = 0.0
     alone: dict[str, float] = {}
     moments = [(command.start, 1, command) for command in commands] + [(item.end, 0, item) for item in commands]
     running: list[Command] = []
     last = 0.0
     for moment, begins, command in sorted(moments, key=lambda item: item[:2]):
-        wall += moment - last if running else 0.0
         busy += (moment - last) * len(running)
         if len(running) == 1:
             alone[running[0].name] = alone.get(running[0].name, 0.0) + moment - last

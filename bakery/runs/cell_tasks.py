@@ -16,6 +16,7 @@ from bakery.core.target_kinds import Kind
 from bakery.emit.bakefile import bake_json
 from bakery.emit.dockerfile import build_digest
 from bakery.plan.cells import Cell, Target
+from bakery.plan.delivery import Override
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.runs.journal import Result
@@ -45,6 +46,11 @@ class CellTask:
     def has(self, kind: Kind) -> bool:
         """Whether a target of ``kind`` is among its targets."""
         return any(target.kind is kind for target in self.targets)
+
+    def overrides(self, plan: Plan) -> list[Override]:
+        """Return what ``--set`` changes of one of its targets."""
+        names = [target.name for target in self.targets]
+        return [item for item in plan.overrides if any(fnmatch.fnmatchcase(name, item.pattern) for name in names)]
 
 
 class Recovery(StrEnum):
@@ -113,11 +119,6 @@ def cell_keys(plan: Plan, tree: str, tasks: Iterable[CellTask]) -> dict[str, str
 
 def stage_keys(plan: Plan, lineage: Lineage, task: CellTask) -> dict[str, str]:
     """Return stage → digest of its inputs; of tasks with the same digest, BuildKit runs the steps once."""
-    names = [target.name for target in task.targets]
-    overrides = [
-        f"{override.key}={override.value}"
-        for override in plan.overrides
-        if any(fnmatch.fnmatchcase(name, override.pattern) for name in names)
-    ]
+    overrides = [f"{override.key}={override.value}" for override in task.overrides(plan)]
     stages = lineage.of(task.cell, [target.kind for target in task.targets])
     return {stage: json.dumps([digest, *overrides]) for stage, digest in stages.items()}

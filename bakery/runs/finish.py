@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,17 +28,6 @@ from bakery.runs.secrets.read import leaks
 from bakery.runs.selection import Selection
 from bakery.runs.source_files import git_files
 from wheel_audit.expected_wheel import SourceFiles
-from wheel_audit.text import listed
-
-_SHOWN = 5
-
-
-def changed_while_built(changed: Iterable[str]) -> str:
-    """Return the sentence about files of the source that changed during a run."""
-    return (
-        f"the source changed while it was built: {listed(changed, _SHOWN)}; wheels that end after that have no "
-        "commit in their records, and the next run builds them again"
-    )
 
 
 @dataclass

@@ -20,7 +20,7 @@ from bakery.runs.buildx.bake_outcome import BakeOutcome, Failure
 from bakery.runs.buildx.failures import BakeFailure, is_transient, went_away
 from bakery.runs.cell_tasks import CellState, CellTask, Recovery, publish_groups
 from bakery.runs.conclusion import built_target
-from bakery.runs.finish import Finisher, changed_while_built
+from bakery.runs.finish import Finisher
 from bakery.runs.journal import Record, Result
 from bakery.runs.lock.model import Materials
 from bakery.runs.processes import Signals
@@ -31,6 +31,7 @@ from bakery.runs.same_name import SameNames
 from bakery.runs.scheduler import Schedule, State, Try, delay
 from bakery.runs.selection import Selection
 from bakery.runs.wheel_tags import run_warnings
+from wheel_audit.text import listed
 
 if TYPE_CHECKING:
     from bakery.engine.nodes import Nodes, Watch
@@ -411,6 +412,10 @@ def unfinished(chosen: Selection) -> list[Record]:
     return records
 
 
+_SHOWN = 5
+"""Changed files of the source that a warning names."""
+
+
 def _report(runner: Runner, seconds: float) -> RunReport:
     chosen, run, finisher = runner.chosen, runner.chosen.run, runner.finisher
     builders = {cell: name for name, task in chosen.tasks.items() for cell in task.cells}
@@ -430,7 +435,12 @@ def _report(runner: Runner, seconds: float) -> RunReport:
         if state.error
     )
     outcomes = [state.outcome for state in runner.states.values() if state.outcome]
-    changed = [changed_while_built(finisher.changed)] if finisher.changed else []
+    warnings = [*run_warnings(run.root, chosen.plan, rows)]
+    if finisher.changed:
+        warnings.append(
+            f"the source changed while it was built: {listed(finisher.changed, _SHOWN)}; wheels that end after that have "
+            "no commit in their records, and the next run builds them again"
+        )
     return RunReport(
         recipe=run.recipe,
         targets=rows,
@@ -444,5 +454,5 @@ def _report(runner: Runner, seconds: float) -> RunReport:
         stopped=runner.signals.name or ("timeout" if runner.timed_out else ""),
         replaced=dict(finisher.replaced),
         printed=tuple(sorted({name for outcome in outcomes for name in outcome.printed})),
-        warnings=(*run_warnings(run.root, chosen.plan, rows), *changed, *finisher.left),
+        warnings=(*warnings, *finisher.left),
     )

@@ -7,6 +7,7 @@ failed for a transient reason is repeated later.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -203,7 +204,8 @@ class Schedule:
         if len(running) >= self.limits.parallel:
             return None
         used = sum(entry.item.memory for entry in running)
-        fits = [entry for entry in ready if not running or self._fits(used + entry.item.memory)]
+        most = self.limits.memory or math.inf
+        fits = [entry for entry in ready if not running or used + entry.item.memory <= most]
         free = {worker: worker.slots - sum(entry.worker == worker.name for entry in running) for worker in self._alive}
         # The sort is stable: of workers with as many free slots the first one counts.
         for worker in sorted((worker for worker in free if free[worker] > 0), key=lambda worker: -free[worker]):
@@ -237,9 +239,6 @@ class Schedule:
     def _may_begin(self, item: Item) -> bool:
         before = self.entries.get(item.after)
         return before is None or before.state is State.PASSED
-
-    def _fits(self, memory: int) -> bool:
-        return not self.limits.memory or memory <= self.limits.memory
 
 
 def delay(tries: int) -> float:
