@@ -154,14 +154,15 @@ class _Looks:
             return "" if any(fnmatch.fnmatchcase(name, item) for item in row.but) else row.what
         # Keys with other names have no suffix; certificates have the suffix of keys.
         if (row or "." not in name) and 0 < size <= _MAX_KEY_BYTES:
-            return "private key" if _holds_key(path) else ""
+            return "private key" if _begins(path, _HEADER, _MAX_KEY_BYTES) else ""
         return ""
 
 
-def _holds_key(path: Path) -> bool:
+def _begins(path: Path, pattern: re.Pattern[bytes], within: int) -> bool:
+    """Return whether a pattern is in the first bytes of a file; not in one that cannot be read."""
     try:
         with open_plain(path) as file:
-            return _HEADER.search(file.read(_MAX_KEY_BYTES)) is not None
+            return pattern.search(file.read(within)) is not None
     except OSError:
         return False
 
@@ -258,13 +259,7 @@ def git_files(sent: SourceManifest, accepted: tuple[str, ...], inside: str) -> S
 
 def _is_made(path: Path) -> bool:
     """Whether a build wrote a file, or it is a link, by its name and its first lines."""
-    if path.is_symlink() or _MADE.search(path.name):
-        return True
-    try:
-        with open_plain(path) as file:
-            return _SAYS_SO.search(file.read(_SAID_WITHIN)) is not None
-    except OSError:
-        return False
+    return path.is_symlink() or _MADE.search(path.name) is not None or _begins(path, _SAYS_SO, _SAID_WITHIN)
 
 
 def _left_links(sent: SourceManifest, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
