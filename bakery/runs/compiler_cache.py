@@ -302,8 +302,7 @@ class RemoteCache:
         stored: dict[str, int] = {}
         with ThreadPoolExecutor(_THREADS) as pool:
             for part in _parts(_members(archive), lambda item: len(item[1])):
-                for _ in pool.map(lambda item: self.store.put(self._object(target, item[0]), item[1], whole), part):
-                    pass
+                list(pool.map(lambda item: self.store.put(self._object(target, item[0]), item[1], whole), part))
                 stored |= {name: len(data) for name, data in part}
         return stored
 

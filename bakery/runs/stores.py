@@ -141,7 +141,6 @@ class S3Store(HttpStore):
 
     def __init__(self, address: StoreAddress, secret: Credentials, tls: ssl.SSLContext | None) -> None:
         super().__init__(address, secret, tls)
-        self._region, self._key = address.region, secret
         # A certificate for *.s3… does not fit a bucket with a dot.
         in_path = bool(address.host) or "." in address.bucket
         amazon = f"s3.{address.region}.amazonaws.com"
@@ -152,9 +151,9 @@ class S3Store(HttpStore):
 
     def headers(self, method: str, path: str, body: bytes) -> Mapping[str, str]:
         """Return the headers that sign a request; none without a key, for what anybody may read."""
-        if not self._key.password:
+        if not self._secret.password:
             return {}
-        return signed(method, self._host_header, path, body, self._region, self._key, datetime.now(UTC))
+        return signed(method, self._host_header, path, body, self._address.region, self._secret, datetime.now(UTC))
 
 
 def signed(
