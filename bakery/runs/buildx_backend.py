@@ -57,12 +57,11 @@ class LocalCaches:
         """Return a request that does not write the caches that already have what it would write."""
         if request.no_cache or request.pull:
             return request
-        fresh = (
-            name
+        unchanged = (
+            f"{name}.cache-to="
             for name, (folder, key) in self._cache_folders(request).items()
             if _mark(folder) == _content(folder, key)
         )
-        unchanged = (f"{name}.cache-to=" for name in fresh)
         return replace(request, overrides=(*request.overrides, *unchanged))
 
     def note(self, request: BakeRequest, outcome: BakeOutcome) -> None:

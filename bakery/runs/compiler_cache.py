@@ -45,11 +45,8 @@ def compiler_cache_targets(plan: Plan, cells: Iterable[Cell]) -> tuple[Target, .
     first: dict[str, str] = {}
     for cell in cells:
         first.setdefault(cell.platform, cell.id)
-    return tuple(
-        target
-        for target in plan.targets()
-        if target.kind is Kind.COMPILER_CACHE and target.cell.id == first.get(target.cell.platform)
-    )
+    targets = (target for target in plan.targets() if target.kind is Kind.COMPILER_CACHE)
+    return tuple(target for target in targets if target.cell.id == first.get(target.cell.platform))
 
 
 @dataclass(frozen=True, slots=True)

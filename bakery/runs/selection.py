@@ -216,8 +216,7 @@ def kept_report(chosen: Selection) -> RunReport:
 
     started, run = time.monotonic(), chosen.run
     chosen.claim_finished()
-    is_reported = run.options.selection is not CellSelection.FAILED
-    targets = chosen.targets if is_reported else ()
+    targets = () if run.options.selection is CellSelection.FAILED else chosen.targets
     rows = tuple(finished_target(target, chosen.finished[target.cell.id], run.output) for target in targets)
     unfinished = sum(record.result is Result.CANCELED for record in chosen.finished.values()) if not rows else 0
     never = (f"{unfinished} cells were never built to the end; --resume builds them",) if unfinished else ()
