@@ -386,7 +386,6 @@ def _printed(folder: Path, data: bytes) -> str:
     lines = [decode(line) for line in data.split(b"\n")]
     for line in lines:
         texts = [line.text, *(text for vertex in line.vertices for text in (vertex.name, vertex.error))]
-        texts += [text for item in line.warnings for text in (item.short, item.url, *item.detail)]
         texts += [clean(piece) for log in line.logs for piece in log.data.split(b"\n")]
         assert all(char.isprintable() or char in "\n\t" for text in texts for char in text)
     return "right" if any(line.vertices for line in lines) else "nothing"

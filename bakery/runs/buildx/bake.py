@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
@@ -29,7 +29,6 @@ from bakery.runs.buildx.entitlements import Allowed
 from bakery.runs.buildx.failures import excerpt, hint
 from bakery.runs.buildx.missing import of_cell
 from bakery.runs.buildx.progress import Event, LogLines, Progress, Step, StepFinished, StepStarted, TargetState
-from bakery.runs.buildx.rawjson import Warned
 from bakery.runs.buildx.step_names import StepName, step_names
 from bakery.runs.cell_profile import save
 from bakery.runs.journal import Result
@@ -122,7 +121,6 @@ class Baking:
     request: BakeRequest
     progress: Progress
     stream: MaskedStream
-    began: float
 
     def hangs(self, now: float) -> bool:
         """Whether nothing has moved for too long, by the local clock."""
@@ -179,7 +177,7 @@ class Bakes:
             line=lambda raw: self._lines(progress, stream.feed(raw), cell),
             timeout_s=request.timeout_s,
         )
-        self._running[child] = Baking(request, progress, stream, time.monotonic())
+        self._running[child] = Baking(request, progress, stream)
         return self._running[child]
 
     def turn(self) -> list[tuple[Baking, BakeOutcome]]:
@@ -214,9 +212,7 @@ class Bakes:
             for cell, names in baking.request.targets_of_cells.items():
                 steps = [step for step in baking.progress.steps.values() if not step.targets.keys().isdisjoint(names)]
                 save(baking.request.state, plan.recipe, cell, steps)
-        seconds = time.monotonic() - baking.began
-        outcome = _outcome(baking.request, baking.progress, self._logs, ended, seconds)
-        return baking, replace(outcome, printed=tuple(sorted(baking.stream.printed)))
+        return baking, _outcome(baking, self._logs, ended)
 
 
 def _step_names(request: BakeRequest) -> StepName:
@@ -286,7 +282,8 @@ def _prepare(request: BakeRequest) -> None:
         raise OutputError(f"cannot write {request.state}: {error}") from error
 
 
-def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended, seconds: float) -> BakeOutcome:
+def _outcome(baking: Baking, logs: LogFiles, ended: Ended) -> BakeOutcome:
+    request, progress = baking.request, baking.progress
     failures = _failures(request, progress, logs, ended)
     # A failure without targets (bake file, engine) is one of all targets.
     failed = {name for failure in failures for name in failure.targets or progress.targets}
@@ -297,15 +294,11 @@ def _outcome(request: BakeRequest, progress: Progress, logs: LogFiles, ended: En
         )
         for name, state in progress.targets.items()
     }
-    texts = (text.removeprefix("WARNING: ") for text in progress.texts if text.startswith("WARNING: "))
-    warnings = (*progress.warnings, *(Warned("", text) for text in texts))
-    cache = tuple(progress.cache_troubles())
     return BakeOutcome(
         targets,
-        seconds,
-        warnings,
         failures,
-        cache=cache,
+        printed=tuple(sorted(baking.stream.printed)),
+        cache=tuple(progress.cache_troubles()),
         ran=progress.ran,
         times=times_of(progress.targets.values()),
         given_up=request.only_cached and ended.code != 0,
@@ -323,7 +316,6 @@ def _result(state: TargetState, success: bool, failed: set[str]) -> Result:
 
 def _target(state: TargetState, result: Result, logs: LogFiles, metadata: Json, progress: Progress) -> TargetOutcome:
     return TargetOutcome(
-        name=state.name,
         result=result,
         seconds=state.elapsed(progress.clock()),
         steps=state.total,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bakery.plan.values import Json
-from bakery.runs.buildx.rawjson import Warned
 from bakery.runs.journal import Result
 
 LATE = "not done within "
@@ -26,7 +25,6 @@ class TargetOutcome:
         metadata: buildx's metadata (``containerimage.digest``, …); empty after a failure of any target.
     """
 
-    name: str
     result: Result
     seconds: float
     steps: int
@@ -75,8 +73,6 @@ class BakeOutcome:
     """
 
     targets: Mapping[str, TargetOutcome]
-    seconds: float
-    warnings: tuple[Warned, ...]
     failures: tuple[Failure, ...] = ()
     printed: tuple[str, ...] = ()
     cache: tuple[str, ...] = ()

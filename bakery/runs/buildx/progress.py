@@ -219,7 +219,6 @@ class Progress:
         self._name = name
         self.beside = frozenset(beside)
         self.targets = {name: TargetState(name) for name in targets}
-        self.warnings: list[rawjson.Warned] = []
         self.texts: list[str] = []
         self.moved = clock()
         self._began: float | None = None
@@ -238,10 +237,6 @@ class Progress:
             events += self._vertex(vertex)
         for log in status.logs:
             events += self._log(log)
-        for warning in status.warnings:
-            # Each target that shares a vertex or a line of the Dockerfile warns of it again.
-            if not any((warning.short, warning.detail) == (other.short, other.detail) for other in self.warnings):
-                self.warnings.append(warning)
         if status.text:
             text = clean(status.text.encode())
             self.texts = [*self.texts[-MAX_TEXT_LINES:], text]

@@ -55,23 +55,12 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
-    """A warning of the Dockerfile front end or of a step."""
-
-    vertex: str
-    short: str
-    detail: tuple[str, ...] = ()
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """One line of the stream; ``text`` if it is no SolveStatus; ``amounts``: transfer → bytes so far."""
 
     vertices: tuple[Vertex, ...] = ()
     logs: tuple[Log, ...] = ()
-    warnings: tuple[Warned, ...] = ()
-    text: str = field(default="")
+    text: str = ""
     amounts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -86,7 +75,6 @@ def decode(line: bytes) -> Line:
     return Line(
         vertices=tuple(_vertex(item) for item in tables(document, "vertexes") if _get(item, "digest", "")),
         logs=tuple(_log(item) for item in tables(document, "logs") if _get(item, "vertex", "")),
-        warnings=tuple(_warning(item) for item in tables(document, "warnings")),
         amounts={
             _get(item, "vertex", "") + _get(item, "id", ""): _get(item, "current", 0)
             for item in tables(document, "statuses")
@@ -108,17 +96,6 @@ def _vertex(item: dict[str, object]) -> Vertex:
 
 def _log(item: dict[str, object]) -> Log:
     return Log(_get(item, "vertex", ""), _get(item, "stream", 1), decode_base64(item.get("data")))
-
-
-def _warning(item: dict[str, object]) -> Warned:
-    detail = item.get("detail")
-    lines = detail if isinstance(detail, list) else []
-    return Warned(
-        vertex=_get(item, "vertex", ""),
-        short=_clean_text(decode_base64(item.get("short")).decode(errors="replace")),
-        detail=tuple(_clean_text(decode_base64(entry).decode(errors="replace")) for entry in lines),
-        url=printable(_get(item, "url", "")),
-    )
 
 
 def _clean_text(text: str) -> str:

@@ -303,5 +303,5 @@ def _outcome(running: _Running, *, interrupted: bool) -> BakeOutcome:
         failures = (Failure(names, "", "cibuildwheel failed", lines, log, f"the log: {log}"),)
     result = Result.FAILED if failures else Result.CANCELED if stopped else Result.DONE
     seconds = time.monotonic() - running.started
-    targets = {name: TargetOutcome(name, result, seconds, steps=1, cached=0, log=log, metadata={}) for name in names}
-    return BakeOutcome(targets, seconds, (), failures)
+    targets = {name: TargetOutcome(result, seconds, steps=1, cached=0, log=log, metadata={}) for name in names}
+    return BakeOutcome(targets, failures)

@@ -45,7 +45,7 @@ def written(folder: Path, text: str = "{}") -> list[Path]:
 
 
 def outcome(*, ran: bool = False, cache: tuple[str, ...] = ()) -> BakeOutcome:
-    return BakeOutcome({}, 1.0, (), cache=cache, ran=ran)
+    return BakeOutcome({}, cache=cache, ran=ran)
 
 
 def spares(caches: LocalCaches, request: BakeRequest) -> list[str]:

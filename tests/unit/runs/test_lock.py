@@ -252,7 +252,7 @@ please update the hashes. Otherwise, examine the package contents carefully; som
 def test_what_was_not_as_locked_is_told_and_has_the_lock_s_exit_code(printed: str, told: list[str]) -> None:
     def outcome(step: str) -> BakeOutcome:
         error = 'process "/bin/sh -c x" did not complete successfully: exit code: 1'
-        return BakeOutcome({}, 1.0, (), (Failure(("wheel-a",), step, error, tuple(printed.splitlines()), None, ""),))
+        return BakeOutcome({}, (Failure(("wheel-a",), step, error, tuple(printed.splitlines()), None, ""),))
 
     found = failure(outcome("[builder 3/4] RUN net packages.py install build"), "bakery.lock")
     assert (list(found.details), found.exit_code) == ((told, 12) if told else (printed.splitlines(), 7))
@@ -269,7 +269,7 @@ def test_an_index_that_cannot_be_reached_lacks_nothing_that_is_locked() -> None:
     )
     error = 'process "/bin/sh -c x" did not complete successfully: exit code: 1'
     failed = Failure(("wheel-a",), "[builder 3/4] RUN net packages.py install build", error, printed, None, "")
-    assert failure(BakeOutcome({}, 1.0, (), (failed,)), "bakery.lock").exit_code == 7
+    assert failure(BakeOutcome({}, (failed,)), "bakery.lock").exit_code == 7
 
 
 # --- what differs

@@ -192,14 +192,6 @@ def test_a_layer_of_an_imported_cache_that_is_fetched_late_was_not_run() -> None
     assert progress.targets["a"].cached == 1
 
 
-def test_warnings_are_collected_once() -> None:
-    progress = Progress(("a",))
-    warned = {"vertex": "1", "short": base64.b64encode(b"JSONArgsRecommended").decode(), "level": 1}
-    progress.feed(status(warnings=[warned, warned]))
-    progress.feed(status(warnings=[warned]))
-    assert [warning.short for warning in progress.warnings] == ["JSONArgsRecommended"]
-
-
 def test_elapsed_time_stops_at_the_end() -> None:
     now = [100.0]
     progress = Progress(("a",), clock=lambda: now[0])

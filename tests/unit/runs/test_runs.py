@@ -39,7 +39,7 @@ def bake_failure(cell: str, error: str = "exit code: 1") -> CellFailure:
     failure = Failure(
         (f"wheel-{cell}",), "[compile 1/1] RUN make", error, ("tail",), Path("/p/log"), "a hint", "compile", "compile"
     )
-    return CellFailure(cell, BakeFailure(BakeOutcome({}, 1.0, (), (failure,)), cell, "demo"))
+    return CellFailure(cell, BakeFailure(BakeOutcome({}, (failure,)), cell, "demo"))
 
 
 def report(results: dict[str, str], *failures: CellFailure, stopped: str = "") -> RunReport:
@@ -107,7 +107,7 @@ def test_cells_that_fail_for_several_reasons_show_each() -> None:
     audit = CellFailure("c", AuditError("c: a wheel did not pass the audit", details=["x.so: needs glibc 2.38"]))
     log, messages = ("g++ -c x.cpp", "x.cpp:1: error: no", "", "TIP pass --env-dir"), ("x.cpp:1: error: no",)
     failed = Failure(("w",), "RUN", "x", log, None, "", messages=messages)
-    other = CellFailure("b", BakeFailure(BakeOutcome({}, 1.0, (), (failed,))))
+    other = CellFailure("b", BakeFailure(BakeOutcome({}, (failed,))))
     states = dict.fromkeys("abc", "failed")
     error = conclusion([report(states, bake_failure("a"), other, audit)])
     assert isinstance(error, BakeryError)
@@ -254,12 +254,12 @@ FAILED = 'process "/bin/sh -c make" did not complete successfully: exit code: 2'
 
 
 def target(result: Result) -> TargetOutcome:
-    return TargetOutcome("wheel-a", result, 1.0, 1, 0, Path(), {})
+    return TargetOutcome(result, 1.0, 1, 0, Path(), {})
 
 
 def outcome(*errors: str, result: Result = Result.FAILED, given_up: bool = False) -> BakeOutcome:
     failures = tuple(Failure((), "[compile 1/1] RUN make", error, (), None, "", "compile") for error in errors)
-    return BakeOutcome({"wheel-a": target(result)}, 1.0, (), failures, given_up=given_up)
+    return BakeOutcome({"wheel-a": target(result)}, failures, given_up=given_up)
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_after_a_failed_step_the_cells_of_its_input_are_compiled_alone(tmp_path:
 
     def failed(stage: str) -> BakeOutcome:
         step = f"[{stage} 1/1] RUN …"
-        return BakeOutcome({}, 1.0, (), (Failure((), step, "exit code: 137", ("the compiler was killed",), None, ""),))
+        return BakeOutcome({}, (Failure((), step, "exit code: 137", ("the compiler was killed",), None, ""),))
 
     run._finish_batch("batch-1", failed(compile_stage(inputs[1])))
     # What the other input's step compiled is in the build cache.
