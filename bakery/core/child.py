@@ -1,4 +1,4 @@
-"""Runs a program of which strangers decide how long it takes and what it prints; afterwards nothing of it is left."""
+"""Runs programs: `run` one of which strangers decide how long it takes and what it prints, `completed` one of this machine."""
 
 from __future__ import annotations
 
@@ -90,6 +90,26 @@ def run(  # noqa: PLR0913
             thread.join(1)  # until all that it started is gone, unless it left the group
     is_late = not is_done or (sys.platform == "linux" and code == -signal.SIGXCPU)
     return Ended(code, printed[0], printed[1], is_late, len(printed[0]) > most)
+
+
+def completed(
+    argv: Sequence[str], *, env: CleanEnvironment, cwd: Path | None = None, seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of this machine to its end, without input; in its output, what is no text is replaced.
+
+    Raises OSError if it cannot be started, and subprocess.TimeoutExpired.
+    """
+    return subprocess.run(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=seconds,
+    )
 
 
 def _join(threads: Sequence[threading.Thread], end: float) -> bool:

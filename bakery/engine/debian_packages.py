@@ -14,14 +14,15 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+from bakery.core import child
 from bakery.core.environment import for_tool
 from bakery.core.errors import UnavailableError
-from bakery.core.file_locks import locked_file
-from bakery.engine.paths import EnginePaths
+from bakery.engine.paths import EnginePaths, made_once
 from wheel_audit.plain_files import file_sha256
 
 Progress = Callable[[str], None]
@@ -37,12 +38,8 @@ PACKAGES = "packages.json"
 _TARGETS = ("apt-get", "indextargets", "--format", "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(LABEL)")
 
 
-@dataclass(frozen=True)
-class Mirror:
-    """Base addresses of the machine's Debian archive and security archive; None if no security archive is configured."""
-
-    main: str
-    security: str | None
+Mirror: TypeAlias = Mapping[str, str]
+"""Suffix of a part of a suite (empty, ``-updates``, ``-security``) → its address; the last is not on every machine."""
 
 
 @dataclass(frozen=True)
@@ -116,19 +113,14 @@ def parse_targets(text: str, suite: str) -> Mirror:
             f"apt names no mirror for {suite}",
             hint="add a Debian source for this release under /etc/apt/sources.list.d and run `apt-get update`",
         )
-    return Mirror(main=uris["Debian"], security=uris.get("Debian-Security"))
-
-
-def addresses(mirror: Mirror) -> dict[str, str]:
-    """Return where each part of a suite is, by the suffix of its name."""
-    main = {"": mirror.main, "-updates": mirror.main}
-    return main | ({"-security": mirror.security} if mirror.security else {})
+    main = {"": uris["Debian"], "-updates": uris["Debian"]}
+    return main | ({"-security": uris["Debian-Security"]} if "Debian-Security" in uris else {})
 
 
 def source_lines(mirror: Mirror, suite: str) -> list[str]:
     """Return one-line apt sources of all parts of a suite that the mirror has."""
     signed_by = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
-    return [f"deb {signed_by}{address} {suite}{suffix} main" for suffix, address in addresses(mirror).items()]
+    return [f"deb {signed_by}{address} {suite}{suffix} main" for suffix, address in mirror.items()]
 
 
 def disabled_checks() -> list[str]:
@@ -159,24 +151,20 @@ def unpack_bundle(paths: EnginePaths, bundle: Bundle, progress: Progress, finish
     be written.
     """
     suite = machine_suite()
-    parent = paths.cache / bundle.name
-    final = parent / bundle_key(bundle, suite, platform.machine())
-    if final.is_dir():
-        return final
-    with locked_file(parent / ".lock"):
-        if final.is_dir():
-            return final
-        with tempfile.TemporaryDirectory(prefix=".unpack-", dir=parent) as scratch:
-            root = Path(scratch) / "root"
-            root.mkdir()
-            debs = _download(Path(scratch), bundle, suite, progress)
-            for deb in debs:
-                _run(["dpkg-deb", "-x", str(deb), str(root)])
-            digests = {deb.name: file_sha256(deb) for deb in debs}
-            (root / PACKAGES).write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
-            finish(root, final)
-            root.rename(final)
-    return final
+    final = paths.cache / bundle.name / bundle_key(bundle, suite, platform.machine())
+
+    def unpack(scratch: Path) -> Path:
+        root = scratch / "root"
+        root.mkdir()
+        debs = _download(scratch, bundle, suite, progress)
+        for deb in debs:
+            _run(["dpkg-deb", "-x", str(deb), str(root)])
+        digests = {deb.name: file_sha256(deb) for deb in debs}
+        (root / PACKAGES).write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
+        finish(root, final)
+        return root
+
+    return made_once(final, unpack)
 
 
 def bundle_key(bundle: Bundle, suite: str, machine: str) -> str:
@@ -230,16 +218,8 @@ def _private_state(scratch: Path, mirror: Mirror, suite: str, *, newer: bool) ->
 def _run(command: Sequence[str], cwd: Path | None = None, timeout_s: float = APT_TIMEOUT_S) -> str:
     """Return a package tool's output. Raises UnavailableError if it is missing, fails or exceeds ``timeout_s``."""
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout_s,
-            env=for_tool(more={"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}),
-        )
+        environment = for_tool(more={"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"})
+        done = child.completed(command, env=environment, cwd=cwd, seconds=timeout_s)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"cannot run {command[0]}: {error}") from error
     if done.returncode != 0:

@@ -7,9 +7,7 @@ an OCI tar, so another engine can load it in seconds. To get a newer one, delete
 from __future__ import annotations
 
 import os
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,14 +15,14 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from bakery.core import child
 from bakery.core.cell_ids import MACHINES
 from bakery.core.environment import for_tool
 from bakery.core.errors import UnavailableError
-from bakery.core.file_locks import locked_file
 from bakery.engine import debian_packages, oci_archive
 from bakery.engine.client import ClientError, Engine, strings
 from bakery.engine.debian_packages import Bundle, Mirror, Progress
-from bakery.engine.paths import EnginePaths, engine_paths
+from bakery.engine.paths import EnginePaths, engine_paths, made_once
 from bakery.engine.qemu import HINT as EMULATION_HINT
 from bakery.engine.qemu import emulated
 from bakery.plan.cells import Image
@@ -173,18 +171,10 @@ def _load_stand_in(env: Mapping[str, str], suite: str, arch: str, progress: Prog
 
 def _image_file(paths: EnginePaths, suite: str, arch: str, progress: Progress) -> Path:
     """Return the image of a suite in the cache; make it if there is none."""
-    folder = paths.cache / "bases"
-    final = folder / f"debian-{suite}-{arch}-{RECIPE}.tar"
-    if final.is_file():
-        return final
-    _require_means(arch)
-    with locked_file(folder / f".{final.name}.lock"):
-        if final.is_file():
-            return final
-        with tempfile.TemporaryDirectory(prefix=".make-", dir=folder) as scratch:
-            image = make_image(paths, Path(scratch), suite, arch, progress)
-            image.rename(final)
-    return final
+    final = paths.cache / "bases" / f"debian-{suite}-{arch}-{RECIPE}.tar"
+    if not final.is_file():
+        _require_means(arch)
+    return made_once(final, lambda scratch: make_image(paths, scratch, suite, arch, progress))
 
 
 def _require_means(arch: str) -> None:
@@ -224,12 +214,12 @@ def make_image(paths: EnginePaths, scratch: Path, suite: str, arch: str, progres
 
 
 def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
-    """Return suffix of a part of the suite (empty, ``-updates``, …) → date of its Release file, in seconds since 1970.
+    """Return suffix of a part of the suite → date of its Release file, in seconds since 1970.
 
     The apt that reads the same files later checks their signatures. Raises UnavailableError without the main part.
     """
     dates = {}
-    for suffix, address in debian_packages.addresses(mirror).items():
+    for suffix, address in mirror.items():
         text = debian_packages.fetch(f"{address}/dists/{suite}{suffix}/InRelease", scratch / f"InRelease{suffix}")
         date = next((line[5:] for line in (text or "").splitlines() if line.startswith("Date:")), None)
         if date is not None:
@@ -241,9 +231,8 @@ def release_dates(scratch: Path, mirror: Mirror, suite: str) -> dict[str, int]:
 
 def sources_text(mirror: Mirror, suite: str, suffixes: Sequence[str]) -> str:
     """Return the image's apt sources, in the form that Debian's images have."""
-    addresses = debian_packages.addresses(mirror)
     stanzas = [
-        f"Types: deb\nURIs: {addresses[suffix]}\nSuites: {suite}{suffix}\nComponents: main\nSigned-By: {debian_packages.KEYRING}\n"
+        f"Types: deb\nURIs: {mirror[suffix]}\nSuites: {suite}{suffix}\nComponents: main\nSigned-By: {debian_packages.KEYRING}\n"
         for suffix in suffixes
     ]
     return "\n".join(stanzas)
@@ -291,16 +280,9 @@ def _mmdebstrap(tool: Path, scratch: Path, arguments: Sequence[str], epoch: int)
         "LC_ALL": "C.UTF-8",
     }
     try:
-        done = subprocess.run(
-            # coreutils' timeout ends the whole group by a signal that mmdebstrap unmounts its file systems at.
-            ["timeout", "--kill-after=60", str(MAKE_TIMEOUT_S), "mmdebstrap", *arguments],
-            env=for_tool(more=variables),
-            cwd=scratch,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        # coreutils' timeout ends the whole group by a signal that mmdebstrap unmounts its file systems at.
+        command = ["timeout", "--kill-after=60", str(MAKE_TIMEOUT_S), "mmdebstrap", *arguments]
+        done = child.completed(command, env=for_tool(more=variables), cwd=scratch)
     except OSError as error:
         raise UnavailableError(f"mmdebstrap cannot be run: {error}", hint=HINT) from error
     if done.returncode == _LATE:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from bakery.core import child
 from bakery.core.environment import for_tool
 from bakery.core.errors import EngineError
 from bakery.engine.debian_packages import Progress
@@ -35,15 +35,7 @@ def has_cgroups(root: Path) -> bool:
 def run_tool(command: Sequence[str]) -> list[str] | None:
     """Run a system tool. Return None if it succeeds, otherwise the lines of its error output."""
     try:
-        done = subprocess.run(
-            command,
-            env=for_tool(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        done = child.completed(command, env=for_tool())
     except OSError as error:
         return [str(error)]
     return done.stderr.splitlines() if done.returncode else None

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 import tarfile
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.core.errors import UnavailableError
-from bakery.core.file_locks import locked_file
 from bakery.core.files import tar_members
 from bakery.core.inside import MOST_NAMES, Inside, relative
 from bakery.engine import image_digests
 from bakery.engine.client import ClientError, Engine
 from bakery.engine.debian_rootfs import in_registry
+from bakery.engine.paths import made_once
 from bakery.plan.values import Json
 from wheel_audit.plain_files import open_plain
 from wheel_audit.readers import read_json
@@ -70,29 +69,25 @@ class Layouts:
         if not digest or in_registry(self._environment, name):
             return None
         final = self.folder / f"{digest.removeprefix('sha256:')[:24]}-{platform.replace('/', '-')}"
-        if not final.is_dir():
-            with locked_file(self.folder / f".{final.name}.lock"):
-                if not final.is_dir():
-                    self._save(name, platform, final)
+        made_once(final, lambda scratch: self._saved(name, platform, scratch))
         return Layout(final, _manifest(final, platform))
 
-    def _save(self, name: str, platform: str, final: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix=".save-", dir=self.folder) as scratch:
-            tar, layout = Path(scratch, "image.tar"), Path(scratch, "layout")
-            words = ["image", "save", "--platform", platform, "--output", str(tar), name]
-            try:
-                Engine(self._environment).run(*words, timeout_s=SAVE_S)
-                with open_plain(tar) as file:
-                    for member, content in tar_members(file, MOST_NAMES):
-                        # Links are of an older format, beside the layout.
-                        if content:
-                            layout.mkdir(exist_ok=True)
-                            Inside(layout).write(relative(member.name), content)
-            except (ClientError, tarfile.TarError, OSError) as error:
-                hint = "push it to a registry that the nodes reach"
-                raise UnavailableError(f"cannot export {name} from the engine: {error}", hint=hint) from error
-            _manifest(layout, platform)
-            layout.rename(final)
+    def _saved(self, name: str, platform: str, scratch: Path) -> Path:
+        tar, layout = scratch / "image.tar", scratch / "layout"
+        words = ["image", "save", "--platform", platform, "--output", str(tar), name]
+        try:
+            Engine(self._environment).run(*words, timeout_s=SAVE_S)
+            with open_plain(tar) as file:
+                for member, content in tar_members(file, MOST_NAMES):
+                    # Links are of an older format, beside the layout.
+                    if content:
+                        layout.mkdir(exist_ok=True)
+                        Inside(layout).write(relative(member.name), content)
+        except (ClientError, tarfile.TarError, OSError) as error:
+            hint = "push it to a registry that the nodes reach"
+            raise UnavailableError(f"cannot export {name} from the engine: {error}", hint=hint) from error
+        _manifest(layout, platform)
+        return layout
 
 
 def _manifest(folder: Path, platform: str) -> str:

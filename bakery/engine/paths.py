@@ -8,9 +8,12 @@ only the environment of the process, and on macOS it would move the folders.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from bakery.core.file_locks import locked_file
 
 ENGINE_DIR_VARIABLE = "BAKERY_ENGINE_DIR"
 
@@ -67,6 +70,19 @@ def engine_paths(environ: Mapping[str, str] | None = None) -> EnginePaths:
         return EnginePaths(cache=cache, data=base / "data", run=base / "run", state=state, primary=False)
     data = _base(env, "XDG_DATA_HOME", home / ".local" / "share") / "bakery" / "engine"
     return EnginePaths(cache=cache, data=data, run=Path("/run/bakery"), state=state, primary=True)
+
+
+def made_once(final: Path, make: Callable[[Path], Path]) -> Path:
+    """Make a file or folder of the cache unless it is there, and return it; others see it when it is complete.
+
+    ``make`` gets an empty folder, which is removed afterwards, and returns what is to be there. Raises OSError.
+    """
+    if not final.exists():
+        with locked_file(final.with_name(f".{final.name}.lock")):
+            if not final.exists():
+                with tempfile.TemporaryDirectory(prefix=".make-", dir=final.parent) as scratch:
+                    make(Path(scratch)).rename(final)
+    return final
 
 
 def _base(env: Mapping[str, str], name: str, default: Path) -> Path:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from bakery.core import child
 from bakery.core.environment import for_stranger
 from bakery.engine.debian_packages import PACKAGES, Bundle
 from wheel_audit.readers import read_json
@@ -97,7 +97,4 @@ def _iptables_flavour(root: Path) -> str:
     """Return which iptables this kernel supports: ``nft``, or ``legacy`` where nft is missing."""
     environ = {"LD_LIBRARY_PATH": ":".join(str(root / folder) for folder in _libraries(root))}
     command = [str(root / "usr/sbin/xtables-nft-multi"), "iptables", "-t", "nat", "-n", "-L"]
-    done = subprocess.run(
-        command, env=for_stranger({}, environ), stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    return "nft" if done.returncode == 0 else "legacy"
+    return "nft" if child.completed(command, env=for_stranger({}, environ)).returncode == 0 else "legacy"

@@ -48,7 +48,7 @@ USES: Mapping[str, Use] = {
 COMMAND_LINES = {
     "engine/client.py": 3,
     "engine/debian_rootfs.py": 2,
-    "engine/doctor_checks.py": 1,
+    "engine/doctor.py": 1,
     "engine/image_digests.py": 1,
     "engine/image_triggers.py": 1,
     "engine/nodes.py": 3,

@@ -43,7 +43,7 @@ ALLOWED = {
     "engine/cache_scope.py": (2, "the state folder"),
     "engine/debian_packages.py": (4, "a temporary folder"),
     "engine/debian_rootfs.py": (2, "a temporary folder"),
-    "engine/doctor_checks.py": (1, "a file of the user or system"),
+    "engine/doctor.py": (1, "a file of the user or system"),
     "engine/package_index.py": (1, "a temporary folder, and the name of a wheel, which has no folder"),
     "engine/host.py": (4, "/proc"),
     "engine/memory_peaks.py": (3, "/sys and /proc"),

@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from bakery.engine.doctor import Diagnosis
-from bakery.engine.doctor_checks import State
+from bakery.engine.doctor import Diagnosis, State
 from bakery.engine.nodes import NodeStatus
 from bakery.plan.values import Json
 from wheel_audit.tables import plain_table

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from bakery.core import child
 from bakery.core.addresses import hidden
 from bakery.core.environment import for_stranger, for_tool
 from bakery.core.errors import BakeError, EngineError
@@ -208,15 +209,7 @@ _QUIET = {"PYTHONSAFEPATH": "1", "GIT_TERMINAL_PROMPT": "0"}
 
 def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     try:
-        done = subprocess.run(
-            argv,
-            env=for_tool(environ, _QUIET),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_FETCH_S,
-        )
+        done = child.completed(argv, env=for_tool(environ, _QUIET), seconds=_FETCH_S)
     except subprocess.TimeoutExpired as error:
         raise BakeError(
             f"{argv[0]} does not end within {_FETCH_S} s", hint="look at the network, and try again"

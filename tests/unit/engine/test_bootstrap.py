@@ -15,7 +15,7 @@ from bakery.cli.engine import find_or_start
 from bakery.core.errors import EngineError, UnavailableError
 from bakery.engine import debian_packages, debian_rootfs, discover, host, oci_archive, private_engine
 from bakery.engine.client import parse_buildx_version
-from bakery.engine.debian_packages import Bundle, Mirror
+from bakery.engine.debian_packages import Bundle
 from bakery.engine.paths import engine_paths
 from bakery.engine.private_engine import RunningEngine
 from bakery.engine.private_engine_files import Prefix
@@ -70,17 +70,19 @@ def test_engine_dir_moves_data_and_sockets_but_not_the_cache() -> None:
 
 def test_mirror_from_targets() -> None:
     found = debian_packages.parse_targets(TARGETS, "bookworm")
-    assert found == Mirror("http://mirror.test/debian", "http://mirror.test/security")
+    main, security = "http://mirror.test/debian", "http://mirror.test/security"
+    assert found == {"": main, "-updates": main, "-security": security}
 
 
 def test_mirror_named_by_alias() -> None:
     text = "Packages|http://mirror.test/debian/|stable|bookworm|Debian\n"
-    assert debian_packages.parse_targets(text, "bookworm") == Mirror("http://mirror.test/debian", None)
+    main = "http://mirror.test/debian"
+    assert debian_packages.parse_targets(text, "bookworm") == {"": main, "-updates": main}
 
 
 def test_third_party_with_a_suite_name_is_no_mirror() -> None:
     text = "Packages|http://vendor.test/linux/|bookworm|bookworm|Vendor CE\n" + TARGETS
-    assert debian_packages.parse_targets(text, "bookworm").main == "http://mirror.test/debian"
+    assert debian_packages.parse_targets(text, "bookworm")[""] == "http://mirror.test/debian"
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", "Packages|x\n", TARGETS])
@@ -91,7 +93,7 @@ def test_no_mirror_says_what_to_do(text: str) -> None:
 
 
 def test_source_lines_leave_out_what_is_not_configured() -> None:
-    mirror = Mirror("http://mirror.test/debian", None)
+    mirror = {"": "http://mirror.test/debian", "-updates": "http://mirror.test/debian"}
     lines = debian_packages.source_lines(mirror, "trixie")
     assert [line.split()[-2] for line in lines] == ["trixie", "trixie-updates"]
 
@@ -376,6 +378,8 @@ def test_image_is_an_oci_layout(tmp_path: Path) -> None:
 
 
 def test_image_sources_name_each_part() -> None:
-    text = debian_rootfs.sources_text(Mirror("http://m.test/debian", "http://m.test/sec"), "trixie", ["", "-security"])
+    text = debian_rootfs.sources_text(
+        {"": "http://m.test/debian", "-security": "http://m.test/sec"}, "trixie", ["", "-security"]
+    )
     assert text.count("Types: deb") == 2
     assert "URIs: http://m.test/sec\nSuites: trixie-security\n" in text

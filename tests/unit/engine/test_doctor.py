@@ -20,8 +20,7 @@ from bakery.engine import debian_packages, discover, package_index, qemu
 from bakery.engine import doctor as diagnose
 from bakery.engine.client import ClientError, Engine, EngineInfo
 from bakery.engine.discover import EngineAddress
-from bakery.engine.doctor import Diagnosis
-from bakery.engine.doctor_checks import State
+from bakery.engine.doctor import Diagnosis, State
 from bakery.engine.package_index import Index
 
 T = TypeVar("T")
