@@ -229,15 +229,17 @@ class Engine:
         with self.docker(timeout_s=timeout_s) as docker:
             return parse_buildx_version(docker.buildx.version())
 
-    def builders(self, *, timeout_s: float = TIMEOUT_S) -> list[dict[str, Json]]:
-        """Return what ``docker buildx ls`` prints as JSON."""
+    def builder(self, name: str | None = None, *, timeout_s: float = TIMEOUT_S) -> dict[str, Json]:
+        """Return what ``docker buildx ls`` prints as JSON of a builder, by default of the current one; empty for none."""
         output = self.run("buildx", "ls", "--format", "{{json .}}", timeout_s=timeout_s)
-        return [_parse(line) for line in output.splitlines() if line.startswith("{")]
+        builders = [_parse(line) for line in output.splitlines() if line.startswith("{")]
+        key, value = ("Name", name) if name else ("Current", True)
+        return next((item for item in builders if item.get(key) == value), {})
 
     def driver(self, builder: str | None = None) -> str:
         """Return the driver of a builder, by default of the current one; empty if there is none."""
-        key, value = ("Name", builder) if builder else ("Current", True)
-        return _text(next((item for item in self.builders() if item.get(key) == value), {}), "Driver")
+        value = self.builder(builder).get("Driver")
+        return value if isinstance(value, str) else ""
 
     def has_image(self, name: str) -> bool:
         """Whether the engine has an image of that name. Raises EngineError if it does not answer."""
@@ -272,11 +274,6 @@ def _parse(output: str) -> dict[str, Json]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def _text(document: Mapping[str, Json], key: str) -> str:
-    value = document.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def strings(value: Json) -> list[str]:

@@ -134,10 +134,9 @@ def _with_details(error: BakeryError) -> str:
 
 def current_builder(client: Engine) -> Builder:
     """Return the builder that bakes use. Raises EngineError if buildx does not answer, or has none."""
-    key, value = ("Name", name) if (name := client.environment.get("BUILDX_BUILDER")) else ("Current", True)
-    for document in client.builders(timeout_s=CLIENT_S):
-        if document.get(key) == value:
-            return parse_builder(document)
+    name = client.environment.get("BUILDX_BUILDER")
+    if document := client.builder(name, timeout_s=CLIENT_S):
+        return _parse_builder(document)
     if name:
         raise EngineError(
             f"BUILDX_BUILDER is {name}, and buildx has no such builder", hint="`docker buildx ls` lists them"
@@ -145,7 +144,7 @@ def current_builder(client: Engine) -> Builder:
     raise EngineError("buildx has no current builder")
 
 
-def parse_builder(document: Mapping[str, Json]) -> Builder:
+def _parse_builder(document: Mapping[str, Json]) -> Builder:
     """Read one line of ``docker buildx ls --format '{{json .}}'``."""
     nodes = [node for node in _list(document.get("Nodes")) if isinstance(node, dict)]
     platforms = [str(text).rstrip("*") for node in nodes for text in _list(node.get("Platforms"))]

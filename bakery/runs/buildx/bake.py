@@ -289,8 +289,14 @@ def _outcome(baking: Baking, logs: LogFiles, ended: Ended) -> BakeOutcome:
     failed = {name for failure in failures for name in failure.targets or progress.targets}
     metadata = _metadata(request.metadata, request.mask)
     targets = {
-        name: _target(
-            state, _result(state, ended.code == 0 or name in metadata, failed), logs, metadata.get(name), progress
+        name: TargetOutcome(
+            result=_result(state, ended.code == 0 or name in metadata, failed),
+            seconds=state.elapsed(progress.clock()),
+            steps=state.total,
+            cached=state.cached,
+            log=logs.path(name),
+            metadata=of if isinstance(of := metadata.get(name), dict) else {},
+            compiled=state.compiled,
         )
         for name, state in progress.targets.items()
     }
@@ -312,18 +318,6 @@ def _result(state: TargetState, success: bool, failed: set[str]) -> Result:
     if state.name in failed:
         return Result.FAILED
     return Result.DONE if state.exported else Result.CANCELED
-
-
-def _target(state: TargetState, result: Result, logs: LogFiles, metadata: Json, progress: Progress) -> TargetOutcome:
-    return TargetOutcome(
-        result=result,
-        seconds=state.elapsed(progress.clock()),
-        steps=state.total,
-        cached=state.cached,
-        log=logs.path(state.name),
-        metadata=metadata if isinstance(metadata, dict) else {},
-        compiled=state.compiled,
-    )
 
 
 def _failures(request: BakeRequest, progress: Progress, logs: LogFiles, ended: Ended) -> tuple[Failure, ...]:

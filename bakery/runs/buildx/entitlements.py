@@ -50,18 +50,15 @@ class Grants:
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Grants:
         """Return the values of ``--allow`` as grants. Raises UsageError with all texts that are not understood."""
-        values: dict[str, list[str]] = {key: [] for key in GRANTS}
-        unknown = []
-        for text in texts:
-            key, _, value = text.partition("=")
-            if key in values and value:
-                values[key].append(value)
-            else:
-                unknown.append(text)
+        parts = [text.partition("=") for text in texts]
+        unknown = [key + equals + value for key, equals, value in parts if key not in GRANTS or not value]
         if unknown:
             known = ", ".join(f"{key}={value}" for key, value in GRANTS.items())
             raise UsageError(f"invalid --allow {', '.join(map(repr, unknown))}", hint=f"it takes {known}")
-        reads, writes = (tuple(Path(path).absolute() for path in values[key]) for key in ("fs.read", "fs.write"))
+        reads, writes = (
+            tuple(Path(value).absolute() for key, _, value in parts if key == access)
+            for access in ("fs.read", "fs.write")
+        )
         return cls(reads, writes, frozenset(texts))
 
     def require(

@@ -216,7 +216,7 @@ class BakeFailure(BakeError):
         first = outcome.failures[0]
         work = first.work or first.step
         # BuildKit's error without the command, which the step's title shows already.
-        error = first.error.rpartition("did not complete successfully: ")[2].strip().partition("\n")[0]
+        error = first.error.rpartition(_STEP_ENDED)[2].strip().partition("\n")[0]
         own = cell and OWN_WORK.match(first.step)
         words = ("wheel-bakery", "shell", cell, "--at", first.stage, "--recipe", recipe)
         shell = shlex.join(words) if own else ""

@@ -16,7 +16,6 @@ from bakery.runs.buildx import rawjson
 from bakery.runs.buildx.rawjson import Label, Output, Role, clean, parse
 from bakery.runs.buildx.step_names import StepName, name_step
 
-MAX_TAIL_LINES = 200
 MAX_TEXT_LINES = 500
 _UNUSED = re.compile(r"failed to calculate checksum .*: context canceled\Z")
 """BuildKit stops computing the key of a step whose result it meanwhile found by another key: the step did not run."""
@@ -291,7 +290,7 @@ class Progress:
         label = parse(vertex.name, {*self.targets, *self.beside})
         step = self.steps.get(vertex.digest)
         if step is None:
-            step = self.steps[vertex.digest] = Step(label, Output(MAX_TAIL_LINES), vertex.digest, self._name(label))
+            step = self.steps[vertex.digest] = Step(label, Output(), vertex.digest, self._name(label))
         if label.text.startswith(_DEFINITION) and self._began is None:
             self._began = vertex.started
         if vertex.completed is not None and vertex.completed < (self._began or 0.0):
@@ -300,14 +299,14 @@ class Progress:
             vertex = replace(vertex, started=vertex.completed, cached=True)
         step.inputs = step.inputs or vertex.inputs
         was_running = step.seen_at is not None and bool(step.targets)
-        events = [event for name in self._served(label) for event in self._join(step, vertex.digest, name)]
+        events = [event for name in self._served(label) for event in self._join(step, name)]
         self._update(step, vertex)
         if not step.targets:
             return events
         if step.seen_at is not None and not was_running and step.label.role not in _QUIET and not step.cached:
-            events.append(StepStarted(tuple(step.targets), step.label.title, vertex.digest, step.work))
+            events.append(StepStarted(tuple(step.targets), step.label.title, step.digest, step.work))
         if step.completed is not None:
-            events += self._finish(step, vertex.digest)
+            events += self._finish(step)
         return events
 
     def _served(self, label: Label) -> tuple[str, ...]:
@@ -316,12 +315,12 @@ class Progress:
             return ()
         return (label.target,) if label.target else tuple(self.targets)
 
-    def _join(self, step: Step, digest: str, name: str) -> list[Event]:
+    def _join(self, step: Step, name: str) -> list[Event]:
         if name in step.targets:
             return []
         step.targets[name] = None
         if step.label.role is Role.STEP:
-            self.targets[name].steps[digest] = step
+            self.targets[name].steps[step.digest] = step
         return [LogLines((name,), step.label.title, tuple(step.output.tail), step.digest)] if step.output.tail else []
 
     def _update(self, step: Step, vertex: rawjson.Vertex) -> None:
@@ -364,14 +363,14 @@ class Progress:
         if target.exported or (step.label.role is Role.STEP and target.done == target.total):
             target.finished_at = self.clock()
 
-    def _finish(self, step: Step, digest: str) -> list[Event]:
+    def _finish(self, step: Step) -> list[Event]:
         events = _lines(step, step.output.flush())
         again = step.reported is not None and step.seconds - step.reported < 0.5
         if again or (step.label.role in _QUIET and not step.failed):
             return events
         step.reported = step.seconds
         targets, title = tuple(step.targets), step.label.title
-        end = StepFinished(targets, title, step.seconds, step.cached, step.error, step.canceled, digest, step.work)
+        end = StepFinished(targets, title, step.seconds, step.cached, step.error, step.canceled, step.digest, step.work)
         return [*events, end]
 
     def _log(self, log: rawjson.Log) -> list[Event]:

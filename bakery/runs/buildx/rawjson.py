@@ -172,7 +172,8 @@ def parse(name: str, targets: Collection[str]) -> Label:
     """
     match = _BRACKET.match(name)
     words = match["head"].split() if match else []
-    text = _first_line(match["text"] if match else name)
+    first_line = (match["text"] if match else name).strip().partition("\n")[0]
+    text = " ".join(_FLAGS.sub("", first_line).split())
     target = words.pop(0) if words and words[0] in targets else ""
     if words and _INDEX.match(words[-1]):
         return Label(target, Role.STEP, " ".join(words[:-1]), words[-1], text)
@@ -183,13 +184,10 @@ def parse(name: str, targets: Collection[str]) -> Label:
     return Label(target, Role.INTERNAL, " ".join(words), "", text)
 
 
-def _first_line(text: str) -> str:
-    return " ".join(_FLAGS.sub("", text.strip().partition("\n")[0]).split())
-
-
 TIMED = "bakery: timed "
 """The beginning of a line of ``count-ccache`` with the time of a command: for ``profile``, not for people."""
 
+MAX_TAIL_LINES = 200
 MAX_TIMED = 5000
 MAX_LINE_BYTES = 64 * 1024
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -245,13 +243,9 @@ def lines_of(pipe: IO[bytes]) -> Iterator[str]:
 class Output:
     """The output of one step; the newest lines are kept in ``tail``, those with times of commands only in ``timed``."""
 
-    max_lines: int
-    tail: deque[str] = field(init=False)
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_TAIL_LINES))
     timed: list[str] = field(default_factory=list)
     _streams: dict[int, LineBuffer] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.tail = deque(maxlen=self.max_lines)
 
     def feed(self, stream: int, data: bytes) -> tuple[list[str], str]:
         """Return the lines that ``data`` completes, and the unfinished line (may be empty)."""

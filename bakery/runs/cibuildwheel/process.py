@@ -237,9 +237,9 @@ class _Running:
 
 @dataclass(slots=True)
 class CibuildwheelBackend:
-    """A backend with cibuildwheel; ``line`` receives each line of output, in a thread of its own."""
+    """A backend with cibuildwheel: task → its build; ``line`` receives each line of output, in a thread of its own."""
 
-    build_of: Callable[[CellTask], Build]
+    builds: Mapping[str, Build]
     environment: Mapping[str, str]
     line: Callable[[str], None]
     signals: Signals
@@ -248,7 +248,7 @@ class CibuildwheelBackend:
 
     def start(self, task: CellTask, state: CellState, *, cached: bool) -> None:
         """Start cibuildwheel."""
-        request, stop = self.build_of(task), Stop()
+        request, stop = self.builds[task.name], Stop()
         future = self.pool.submit(build, request, self.environment, self.line, stop)
         self._running[task.name] = _Running(task, request, stop, future, time.monotonic())
 

@@ -144,13 +144,13 @@ def build_plan(root: Path, plan: Plan, options: Options, host: Host, system: str
     mask = Mask(given.values)
     with run_folder(run.state) as folder, ExitStack() as ended:
         ended.callback(Inside(root).remove, f".bakery/{folder.name}")
-        builds = _Builds.prepare(chosen, folder, mask, host, system, cells)
+        builds = _builds(chosen, folder, mask, host, system, cells)
         keep_going = options.keep_going is not False
         schedule = Schedule([Item(name) for name in chosen.tasks], Limits(retries=0, keep_going=keep_going))
         journal = open_journal(run.state, run.recipe, unfinished(chosen))
         finisher = Finisher(chosen, folder, journal, mask, None, {})
         with caught() as signals, ThreadPoolExecutor(1) as pool:
-            backend = CibuildwheelBackend(builds.build, host.environment, host.line, signals, pool)
+            backend = CibuildwheelBackend(builds, host.environment, host.line, signals, pool)
             return run_tasks(finisher, backend, schedule, signals)
 
 
@@ -167,66 +167,44 @@ def _keys(tree: str, plan: Plan, cells: tuple[Cell, ...], kinds: set[Kind]) -> d
     return keys
 
 
-@dataclass(frozen=True, slots=True)
-class _Builds:
-    """How cibuildwheel builds the tasks of a run.
+def _builds(
+    chosen: Selection, run: Path, mask: Mask, host: Host, system: str, cells: tuple[Cell, ...]
+) -> dict[str, process.Build]:
+    """Fetch a source outside the project, and write the configurations; return task → how cibuildwheel builds it.
 
-    Attributes:
-        run: the folder of the run.
-        cells: of this run; those that share a wheel are built and tested by one process.
-        package: the source, relative to ``folder``.
-        create_args: of ``docker create``, for containers of Linux.
+    ``run``: the folder of the run. Raises BakeError or OutputError.
     """
-
-    run: Path
-    mask: Mask
-    timeout_s: float | None
-    system: str
-    cells: tuple[Cell, ...]
-    folder: Path
-    package: str
-    configs: Mapping[str, Path]
-    create_args: tuple[str, ...]
-
-    @classmethod
-    def prepare(
-        cls, chosen: Selection, run: Path, mask: Mask, host: Host, system: str, cells: tuple[Cell, ...]
-    ) -> _Builds:
-        """Fetch a source outside the project, and write the configurations. Raises BakeError or OutputError."""
-        plan, timeout_s = chosen.plan, chosen.run.options.cell_timeout_s
-        folder, package = chosen.run.root, plan.cibuildwheel.package
-        if not package:
-            folder, package = run / "stage" / "project", "source"
-            process.fetch(plan.cibuildwheel, folder / package, host.environment)
-        # cibuildwheel copies this folder into its container, and the project's code finds the programs there.
-        config_folder = f".bakery/{run.name}"
-        make_own_folder(folder)
-        write(folder, configurations(plan, config_folder))
-        configs = {
-            cell.id: folder / config_folder / f"{name}.toml" for name, group in variants(plan).items() for cell in group
-        }
-        arguments = create_args(run, host) if system == "linux" else ()
-        package = posixpath.normpath(f"{package}/{plan.facts.subdirectory}")
-        return cls(run, mask, timeout_s, system, cells, folder, package, configs, arguments)
-
-    def build(self, task: CellTask) -> process.Build:
-        """Return the build of a task."""
-        group = [cell for cell in self.cells if cell.built_by == task.name]
+    plan, folder, package = chosen.plan, chosen.run.root, chosen.plan.cibuildwheel.package
+    if not package:
+        folder, package = run / "stage" / "project", "source"
+        process.fetch(plan.cibuildwheel, folder / package, host.environment)
+    # cibuildwheel copies this folder into its container, and the project's code finds the programs there.
+    config_folder = f".bakery/{run.name}"
+    make_own_folder(folder)
+    write(folder, configurations(plan, config_folder))
+    configs = {
+        cell.id: folder / config_folder / f"{name}.toml" for name, group in variants(plan).items() for cell in group
+    }
+    arguments = create_args(run, host) if system == "linux" else ()
+    package = posixpath.normpath(f"{package}/{plan.facts.subdirectory}")
+    builds = {}
+    for name, task in chosen.tasks.items():
         arch = IDENTIFIERS[task.cell.platform].partition("_")[2]
-        options = ("--platform", self.system, "--archs", arch.upper() if self.system == "windows" else arch)
-        return process.Build(
-            arguments=(*options, "--config-file", str(self.configs[task.name]), self.package),
+        options = ("--platform", system, "--archs", arch.upper() if system == "windows" else arch)
+        builds[name] = process.Build(
+            arguments=(*options, "--config-file", str(configs[name]), package),
             # The builder comes first; the others find its wheel and only test it.
-            identifiers=tuple(map(identifier, group)),
-            root=self.folder,
-            output=self.run / "stage" / task.name,
-            log=self.run / "logs" / f"wheel-{task.name}.log",
+            identifiers=tuple(identifier(cell) for cell in cells if cell.built_by == name),
+            root=folder,
+            output=run / "stage" / name,
+            log=run / "logs" / f"wheel-{name}.log",
             tested=task.has(Kind.TEST),
-            timeout_s=self.timeout_s,
-            create_args=self.create_args,
-            system=self.system,
-            mask=self.mask,
+            timeout_s=chosen.run.options.cell_timeout_s,
+            create_args=arguments,
+            system=system,
+            mask=mask,
         )
+    return builds
 
 
 def create_args(run: Path, host: Host) -> tuple[str, ...]:

@@ -47,8 +47,7 @@ def _stale(locked: Materials | None, required: Mapping[str, Requirements]) -> It
 
 def differences(locked: Mapping[str, Materials], current: Mapping[str, Materials]) -> list[str]:
     """Return what differs between the locked and the current materials of cells."""
-    none = Materials()
-    return _merged({cell: _differences(locked.get(cell, none), materials) for cell, materials in current.items()})
+    return _merged({cell: _differences(locked.get(cell, Materials()), item) for cell, item in current.items()})
 
 
 def _differences(locked: Materials, current: Materials) -> Iterator[str]:
@@ -80,8 +79,7 @@ def _changed_words(place: str, locked: set[str], current: Set[str]) -> Iterator[
 
 
 def _place_differences(place: str, locked: Packages | None, current: Packages | None) -> Iterator[str]:
-    none = Packages((), {})
-    before, now = locked or none, current or none
+    before, now = locked or Packages(), current or Packages()
     yield from _changed_words(place, set(before.requirements), set(now.requirements))
     for name in {*before.files, *now.files}:
         old, new = before.files.get(name), now.files.get(name)
@@ -94,8 +92,7 @@ def _place_differences(place: str, locked: Packages | None, current: Packages | 
 
 
 def _image_differences(image: str, locked: System | None, current: System | None) -> Iterator[str]:
-    none = System({}, {})
-    old, new = locked or none, current or none
+    old, new = locked or System(), current or System()
     for title, was, is_ in (("package", old.packages, new.packages), ("program", old.tools, new.tools)):
         for name in {*was, *is_}:
             if was.get(name) != is_.get(name):

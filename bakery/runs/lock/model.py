@@ -118,8 +118,8 @@ _MOST_FILES = 1000
 class Packages:
     """The packages of one place; ``files``: file name, or address of a repository → the file."""
 
-    requirements: tuple[str, ...]
-    files: Mapping[str, LockedFile]
+    requirements: tuple[str, ...] = ()
+    files: Mapping[str, LockedFile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,8 @@ class System:
         sums: package → SHA-256 of dpkg's list of its files and their MD5 sums; not in locks.
     """
 
-    packages: Mapping[str, str]
-    tools: Mapping[str, str]
+    packages: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
     purls: Mapping[str, str] = field(default_factory=dict)
     sums: Mapping[str, str] = field(default_factory=dict)
 

@@ -62,9 +62,8 @@ def write_preferred(folder: Path, plan: Plan, locked: Materials, without: Collec
     ``without``: distributions that are not preferred; ``stamp``: different for each run, so that the index is asked
     again.
     """
-    none = Packages((), {})
     documents: dict[str, Json] = {
-        place: {**_document(locked.packages.get(place, none), without), "asked": stamp}
+        place: {**_document(locked.packages.get(place, Packages()), without), "asked": stamp}
         for place in locked_places(plan.stages)
     }
     _write_documents(folder, plan, "preferred.json", documents)

@@ -69,11 +69,20 @@ def of_buildkit(provenance: object, sent: Mapping[str, str] | None = None) -> tu
     """
     materials = provenance.get("materials") if isinstance(provenance, dict) else None
     return tuple(
-        Material(_name(uri), _kind(uri), without_credentials(uri), item.get("digest") or {})
+        _material(item["uri"], item.get("digest") or {}, sent or {})
         for item in (materials if isinstance(materials, list) else ())
         if isinstance(item, dict) and isinstance(item.get("uri"), str)
-        for uri in [_uri(item, sent or {})]
     )
+
+
+def _material(uri: str, digest: Mapping[str, str], sent: Mapping[str, str]) -> Material:
+    if uri.startswith("pkg:oci/") and isinstance(digest, dict):
+        uri = sent.get(str(digest.get("sha256")), uri)
+    shown = without_credentials(uri)
+    place = shown.partition("?")[0]
+    if uri.startswith("pkg:docker/"):
+        return Material(place.removeprefix("pkg:docker/").replace("@", ":"), "image", shown, digest)
+    return Material(place.partition("#")[0], "source", shown, digest)
 
 
 def image_purl(name: str, platform: str) -> str:
@@ -82,22 +91,6 @@ def image_purl(name: str, platform: str) -> str:
     if not colon or "/" in tag:
         path, tag = name.partition("@")[0], "latest"
     return f"pkg:docker/{path}@{tag}?platform={quote(platform, safe='')}"
-
-
-def _uri(item: Mapping[str, Json], sent: Mapping[str, str]) -> str:
-    uri, digest = str(item["uri"]), item.get("digest")
-    if uri.startswith("pkg:oci/") and isinstance(digest, dict):
-        return sent.get(str(digest.get("sha256")), uri)
-    return uri
-
-
-def _kind(uri: str) -> str:
-    return "image" if uri.startswith("pkg:docker/") else "source"
-
-
-def _name(uri: str) -> str:
-    path = without_credentials(uri).removeprefix("pkg:docker/").partition("?")[0]
-    return path.replace("@", ":") if uri.startswith("pkg:docker/") else path.partition("#")[0]
 
 
 def merged(materials: Iterable[Material]) -> tuple[Material, ...]:

@@ -37,11 +37,6 @@ class RecordedMaterial(BaseModel):
     notes: dict[str, Any] = Field(default={}, alias="annotations")
 
     @property
-    def is_image(self) -> bool:
-        """Whether it is an image whose digest is known."""
-        return self.notes.get("kind") == "image" and "sha256" in self.digest
-
-    @property
     def places(self) -> list[str]:
         """The places of a package of the index; empty for other materials."""
         names = self.notes.get("places")
@@ -231,5 +226,6 @@ def locked_from_provenance(recorded: Provenance) -> Materials:
 
 
 def recorded_images(recorded: Provenance) -> Mapping[str, str]:
-    """Return name → digest of the base images of a wheel."""
-    return {item.name: f"sha256:{item.digest['sha256']}" for item in recorded.materials if item.is_image}
+    """Return name → digest of the base images of a wheel whose digest is known."""
+    images = (item for item in recorded.materials if item.notes.get("kind") == "image")
+    return {item.name: f"sha256:{item.digest['sha256']}" for item in images if "sha256" in item.digest}

@@ -268,7 +268,7 @@ def test_endless_line_is_cut() -> None:
 def test_pieces_do_not_matter(lines: list[str], cuts: list[int]) -> None:
     data = "".join(f"{line}\n" for line in lines).encode()
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    output = Output(max_lines=100)
+    output = Output()
     found: list[str] = []
     for begin, end in pairwise(edges):
         found += output.feed(1, data[begin:end])[0]
