@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -98,9 +98,9 @@ class Facts:
     ca_bundle: Path | None
     project: Path
     deadline: float
-    engine: Future[EngineAddress]
-    info: Future[EngineInfo]
-    builder: Future[Builder]
+    engine: Future[EngineAddress] = field(default_factory=Future)
+    info: Future[EngineInfo] = field(default_factory=Future)
+    builder: Future[Builder] = field(default_factory=Future)
 
     def wait(self, future: Future[_T]) -> _T:
         """Return a result. Raises TimeoutError if the deadline passes, or the error that the work raised."""
@@ -132,7 +132,7 @@ def _with_details(error: BakeryError) -> str:
     return f"{error.message} ({'; '.join(error.details)})" if error.details else error.message
 
 
-def current_builder(client: Engine) -> Builder:
+def _current_builder(client: Engine) -> Builder:
     """Return the builder that bakes use. Raises EngineError if buildx does not answer, or has none."""
     name = client.environment.get("BUILDX_BUILDER")
     if document := client.builder(name, timeout_s=CLIENT_S):
@@ -229,17 +229,12 @@ def _disk(folder: Path, advice: str) -> Answer:
 
 def _memory(facts: Facts) -> Answer:
     info = facts.wait(facts.info)
-    jobs = nvcc_jobs(info.memory)
+    jobs = int(info.memory * (1 - RESERVE) / JOB_MEMORY)
     text = f"{info.memory / 1e9:.1f} GB, {info.cpus} cores: room for {jobs} nvcc jobs of {JOB_MEMORY / 1e9:.0f} GB"
     if jobs >= info.cpus:
         return Answer(State.OK, text)
     advice = f"for large CUDA kernels set MAX_JOBS to {max(1, jobs)} in the recipe's environment"
     return Answer(State.WARN, text, advice)
-
-
-def nvcc_jobs(memory: int) -> int:
-    """Return the number of nvcc jobs that fit into ``memory`` bytes."""
-    return int(memory * (1 - RESERVE) / JOB_MEMORY)
 
 
 # --- where packages come from
@@ -307,14 +302,10 @@ CHECKS: Mapping[str, Callable[[Facts], Answer]] = {
 
 def diagnose(environ: Mapping[str, str], ca_bundle: Path | None) -> tuple[Diagnosis, ...]:
     """Run all checks. This takes at most `LIMIT_S` seconds and never fails."""
-    deadline = time.monotonic() + LIMIT_S
-    engine: Future[EngineAddress] = Future()
-    info: Future[EngineInfo] = Future()
-    builder: Future[Builder] = Future()
-    facts = Facts(environ, ca_bundle, Path.cwd(), deadline, engine, info, builder)
-    _start(engine, lambda: discover.find(environ, timeout_s=CLIENT_S))
-    _start(info, lambda: facts.client().info())
-    _start(builder, lambda: current_builder(facts.client()))
+    facts = Facts(environ, ca_bundle, Path.cwd(), time.monotonic() + LIMIT_S)
+    _start(facts.engine, lambda: discover.find(environ, timeout_s=CLIENT_S))
+    _start(facts.info, lambda: facts.client().info())
+    _start(facts.builder, lambda: _current_builder(facts.client()))
     running = [_start(Future(), partial(_run_check, name, facts)) for name in CHECKS]
     return tuple(_result(facts, name, future) for name, future in zip(CHECKS, running, strict=True))
 
