@@ -114,7 +114,7 @@ def parse_targets(text: str, suite: str) -> Mirror:
             hint="add a Debian source for this release under /etc/apt/sources.list.d and run `apt-get update`",
         )
     main = {"": uris["Debian"], "-updates": uris["Debian"]}
-    return main | ({"-security": uris["Debian-Security"]} if "Debian-Security" in uris else {})
+    return main | ({"-security": security} if (security := uris.get("Debian-Security")) else {})
 
 
 def source_lines(mirror: Mirror, suite: str) -> list[str]:
