@@ -31,12 +31,12 @@ class Deadline:
         if whole and whole._end < self._end:
             self.seconds, self._end = whole.seconds, whole._end
 
-    def left(self, most: float = SILENT_S) -> float:
-        """Return the seconds that are left, at most ``most``. Raises TimeoutError if there are none."""
+    def left(self) -> float:
+        """Return the seconds that are left, at most `SILENT_S`. Raises TimeoutError if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError(f"it takes longer than {self.seconds:.0f} s")
-        return min(left, most)
+        return min(left, SILENT_S)
 
 
 class _Raw(io.RawIOBase):

@@ -154,10 +154,6 @@ class Ignore:
         """
         return self._groups[0][1].matches if len(self._groups) == 1 and not self.has_exceptions else None
 
-    def start(self) -> tuple[bool, ...]:
-        """Return the state of the context itself, for `step`."""
-        return (False,) * len(self._groups)
-
     def step(self, above: tuple[bool, ...], path: str, name: str) -> tuple[bool, ...]:
         """Return which groups match ``path``, whose last part is ``name``.
 
@@ -177,7 +173,7 @@ class Ignore:
 
     def below(self, folder: str) -> tuple[bool, ...]:
         """Return the state of a folder; ``.`` is the context itself."""
-        state, pieces = self.start(), folder.split("/") if folder != "." else []
+        state, pieces = (False,) * len(self._groups), folder.split("/") if folder != "." else []
         for depth, name in enumerate(pieces, 1):
             state = self.step(state, "/".join(pieces[:depth]), name)
         return state

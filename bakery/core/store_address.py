@@ -13,7 +13,6 @@ from bakery.core.errors import UsageError
 from bakery.core.text import is_line
 
 VARIABLE = "BAKERY_COMPILER_CACHE"
-READ_ONLY = f"{VARIABLE}_READ_ONLY"
 USER, PASSWORD = f"{VARIABLE}_USER", f"{VARIABLE}_PASSWORD"
 
 PORTS = {"redis": 6379, "rediss": 6379, "http": 80, "https": 443, "webdav": 80, "webdavs": 443, "s3": 443}

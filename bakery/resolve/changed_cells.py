@@ -11,8 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from bakery.core.cell_ids import is_baked
 from bakery.core.errors import OutputError, UsageError
-from bakery.core.git import differing, top_of
-from bakery.core.git_blobs import blobs
+from bakery.core.git import blobs, differing, top_of
 from bakery.core.git_command import git
 from bakery.core.inside import Inside
 from bakery.core.source_manifest import SourceManifest
