@@ -112,18 +112,13 @@ def resolve(  # noqa: PLR0913
         beside: the place whose packages are there already; wheels of the others are downloaded.
         layer: patterns of the distributions that are also listed as those of the framework, for a layer of their own.
     """
-    own_options = (*allowing(direct), *((literal(f"--of-base={','.join(of_base)}"),) if of_base else ()))
-    own_options += (literal(f"--beside={beside}"),) if beside else ()
-    own_options += (literal(f"--layer={','.join(layer)}"),) if layer else ()
+    lists = {"direct": direct, "of-base": of_base, "beside": [beside] if beside else [], "layer": layer}
+    own_options = [f"--{name}={','.join(items)}" for name, items in lists.items() if items]
     pip_options = tuple(map(literal, options))
-    command = alone(by, PROGRAM, *map(literal, ("resolve", place)), *own_options, *pip_options, literal("--"), *words)
+    own_words = map(literal, ("resolve", place, *own_options))
+    command = alone(by, PROGRAM, *own_words, *pip_options, literal("--"), *words)
     resolves = Resolves(place, (*pip_options, *words), tuple(direct))
     return Run((*before, command), (lock_mount(place), *NETWORK, *mounts), Role.PACKAGES, resolves=resolves)
-
-
-def allowing(direct: Sequence[str]) -> tuple[Value, ...]:
-    """Return the option that allows distributions to come from a URL."""
-    return (literal(f"--direct={','.join(direct)}"),) if direct else ()
 
 
 def build_stage(place: str, stage: str, base: str, says: str, by: Sequence[Value]) -> Stage:

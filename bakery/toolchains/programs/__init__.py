@@ -7,11 +7,6 @@ other.
 from importlib.resources import files
 
 
-def names() -> list[str]:
-    """Return the names of all programs."""
-    return sorted(item.name for item in files(__name__).iterdir() if not item.name.startswith("__"))
-
-
 def text(name: str) -> str:
     """Return the text of the program ``name``."""
     return files(__name__).joinpath(name).read_text(encoding="utf-8")

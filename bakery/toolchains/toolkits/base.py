@@ -18,9 +18,6 @@ from bakery.toolchains import components, pip_steps, program_mounts
 from bakery.toolchains.facts import cuda_releases, suites
 from bakery.toolchains.pip_steps import CERTIFICATES, NET, NETWORK
 
-INDEX_NAME = components.METAPACKAGE
-"""NVIDIA's metapackage."""
-
 HOME = "/usr/local/cuda"
 """The folder of the toolkit in every image; a fixed path keeps compiler caches and wheels the same."""
 

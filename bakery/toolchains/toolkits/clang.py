@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bakery.plan.dockerfile import Arg, Env, Role, Run, Stage
 from bakery.plan.values import literal
-from bakery.toolchains import pip_steps, program_mounts
+from bakery.toolchains import components, pip_steps, program_mounts
 from bakery.toolchains.pip_steps import CERTIFICATES, NET, NETWORK
 from bakery.toolchains.toolkits import base
 
@@ -62,6 +62,6 @@ PROVIDER = base.Toolkit(
     majors=(MAJOR,),
     preferred=(MAJOR,),
     nvcc=False,
-    index_name=base.INDEX_NAME,
+    index_name=components.METAPACKAGE,
     stages=_stages,
 )

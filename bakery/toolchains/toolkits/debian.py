@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bakery.plan.dockerfile import Arg, Command, Role, Run, Stage, Step
 from bakery.plan.values import literal
-from bakery.toolchains import pip_steps
+from bakery.toolchains import components, pip_steps
 from bakery.toolchains.pip_steps import CERTIFICATES, NET, NETWORK
 from bakery.toolchains.toolkits import base
 
@@ -58,6 +58,6 @@ PROVIDER = base.Toolkit(
     preferred=(11,),
     instead=(12,),
     releases=tuple(RELEASES),
-    index_name=base.INDEX_NAME,
+    index_name=components.METAPACKAGE,
     stages=_stages,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bakery.plan.dockerfile import Arg, Role, Run, Stage, Step
-from bakery.toolchains import pip_steps
+from bakery.toolchains import components, pip_steps
 from bakery.toolchains.pip_steps import NETWORK
 from bakery.toolchains.toolkits import base
 
@@ -38,6 +38,6 @@ PROVIDER = base.Toolkit(
     description="CUDA 13: nvcc from NVIDIA's wheels in the package index",
     majors=(MAJOR,),
     preferred=(MAJOR,),
-    index_name=base.INDEX_NAME,
+    index_name=components.METAPACKAGE,
     stages=_stages,
 )

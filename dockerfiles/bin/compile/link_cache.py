@@ -14,6 +14,7 @@ wrote. Only links that succeed are kept.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import shlex
@@ -287,11 +288,8 @@ def stored(path: str, count: int) -> list[bytes]:
     lengths = [int(length) for length in header.split()]
     if not reader.eof or len(lengths) != count + 1 or min(lengths) < 0 or sum(lengths) != len(data):
         raise ValueError("not complete")
-    parts = []
-    for length in lengths:
-        parts.append(data[:length])
-        data = data[length:]
-    return parts
+    rest = io.BytesIO(data)
+    return [rest.read(length) for length in lengths]
 
 
 def store(cache: str, name: str, parts: list[bytes]) -> None:

@@ -35,6 +35,7 @@ import sys
 import threading
 import zlib
 from binascii import crc32
+from itertools import accumulate
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 ABOVE, SOURCE, PRISTINE, ASKED = "/", "/src", "/run/source", "/asked"
@@ -186,17 +187,13 @@ class Store:
         pack = b"PACK" + struct.pack(">II", 2, len(self.entries)) + b"".join(self.parts)
         end = self.digest(pack)
         names = sorted(self.entries)
-        fan, total = [], 0
         counts = [0] * 256
         for name in names:
             counts[name[0]] += 1
-        for count in counts:
-            total += count
-            fan.append(total)
         offsets = [self.entries[name][0] for name in names]
         large = [offset for offset in offsets if offset >= 1 << 31]
         small = iter(range(len(large)))
-        index = b"\xfftOc" + struct.pack(">I256I", 2, *fan) + b"".join(names)
+        index = b"\xfftOc" + struct.pack(">I256I", 2, *accumulate(counts)) + b"".join(names)
         index += b"".join(struct.pack(">I", self.entries[name][1]) for name in names)
         index += b"".join(struct.pack(">I", item if item < 1 << 31 else 1 << 31 | next(small)) for item in offsets)
         index += b"".join(struct.pack(">Q", item) for item in large) + end

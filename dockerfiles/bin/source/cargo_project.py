@@ -38,11 +38,6 @@ _EDITIONS = {"2021": "1.56", "2024": "1.85"}
 _LOCKS = {3: "1.53", 4: "1.78"}
 
 
-def fail(text: str) -> None:
-    """End with a message."""
-    sys.exit("bakery: " + text)
-
-
 def read(path: str) -> Table:
     """Return the data of a TOML file; exit if it is not valid."""
     if sys.version_info >= (3, 11):
@@ -99,12 +94,11 @@ def named_channel(folder: str) -> str:
             channel = table(read(path), "toolchain").get("channel", "stable")
         match = CHANNEL.match(str(channel))
         if not match:
-            fail(
-                name + " of the project: " + repr(channel)[:80] + " is no channel that can be installed; "
+            sys.exit(
+                "bakery: " + name + " of the project: " + repr(channel)[:80] + " is no channel that can be installed; "
                 "set a version in the recipe: builder.rust"
             )
-        else:
-            return match.group(1)
+        return match.group(1)
     return ""
 
 
@@ -198,16 +192,14 @@ def main() -> None:
         [] if word != AUTO else [named_channel(os.path.join(folder, root)) for root in dict.fromkeys((".", *roots))]
     )
     wanted = next(filter(None, channels), "") or (lowest(manifests, locks) if word == AUTO else word)
-    if any(has_vendored(os.path.join(folder, root)) for root in (".", *roots)):
-        roots = []
-    elif not lock_names:
-        if any(map(needs_crates, manifests)):
-            fail(
-                "the project has a Cargo.toml and no Cargo.lock, which names its crates with their hashes: "
-                "run `cargo generate-lockfile` and add the file to the project; or let cargo choose crates "
-                "while it compiles: builder.network = true"
-            )
-        roots = []
+    brings_crates = any(has_vendored(os.path.join(folder, root)) for root in (".", *roots))
+    if not brings_crates and not lock_names and any(map(needs_crates, manifests)):
+        sys.exit(
+            "bakery: the project has a Cargo.toml and no Cargo.lock, which names its crates with their hashes: "
+            "run `cargo generate-lockfile` and add the file to the project; or let cargo choose crates "
+            "while it compiles: builder.network = true"
+        )
+    roots = [] if brings_crates or not lock_names else roots
     copy_manifests(folder, names if roots else [], os.path.join(output, "manifests"))
     os.makedirs(os.path.join(output, "manifests"), exist_ok=True)
     write(os.path.join(output, "rust"), wanted + "\n")

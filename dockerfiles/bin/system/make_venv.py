@@ -35,11 +35,16 @@ def site(environment: str) -> str:
     return os.path.join(environment, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
 
 
+def is_new(path: str) -> bool:
+    """Say whether a wheel or a dist-info folder is that of a pip that is new enough."""
+    major = re.match(r"pip-(\d+)", os.path.basename(path))
+    return major is not None and int(major.group(1)) >= OLDEST
+
+
 def copy_pip(source: str, target: str) -> bool:
     """Copy pip between folders of packages; say whether the first one has it."""
     records = glob.glob(os.path.join(glob.escape(source), "pip-*.dist-info"))
-    major = re.match(r"pip-(\d+)", os.path.basename(records[0])) if records else None
-    if not major or int(major.group(1)) < OLDEST:
+    if not records or not is_new(records[0]):
         return False
     for folder in (os.path.join(source, "pip"), records[0]):
         shutil.copytree(folder, os.path.join(target, os.path.basename(folder)))
@@ -49,12 +54,9 @@ def copy_pip(source: str, target: str) -> bool:
 def bundled_wheel() -> str:
     """Return the wheel of pip that Python or its distribution brings; empty where there is none that is new enough."""
     of_distribution = sysconfig.get_config_var("WHEEL_PKG_DIR") or "/usr/share/python-wheels"
-    for folder in (of_distribution, os.path.join(os.path.dirname(ensurepip.__file__), "_bundled")):
-        for wheel in sorted(glob.glob(os.path.join(folder, "pip-*.whl"))):
-            match = re.match(r"pip-(\d+)", os.path.basename(wheel))
-            if match and int(match.group(1)) >= OLDEST:
-                return wheel
-    return ""
+    folders = (of_distribution, os.path.join(os.path.dirname(ensurepip.__file__), "_bundled"))
+    wheels = [wheel for folder in folders for wheel in sorted(glob.glob(os.path.join(folder, "pip-*.whl")))]
+    return next(filter(is_new, wheels), "")
 
 
 def add_scripts(folder: str) -> None:

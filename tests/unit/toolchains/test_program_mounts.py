@@ -34,6 +34,7 @@ RECIPES = (
     CUDA.format("11.8.0", "debian"),
     '[image]\nrequirements = ["ninja"]\nprograms.ninja = "ninja/ninja"\n',
 )
+NAMES = {path.name for path in FOLDER.iterdir() if not path.name.startswith("__")}
 WORD = re.compile(r"(?<![\w./-])(?:/programs/)?([\w.-]+)(?![\w/-])")
 
 
@@ -45,7 +46,7 @@ def test_a_step_mounts_all_that_its_commands_run(tmp_path: Path, recipe: str) ->
             for command in map(shell_text, run.commands):
                 named = re.findall(r"/programs/([\w.-]+)", command) + re.findall(r"\bnet ([\w-]+)", command)
                 named += re.findall(r"\$\(([\w-]+) ", command)
-                wanted = {name for name in named if name in programs.names()}
+                wanted = {name for name in named if name in NAMES}
                 assert wanted <= set(program_mounts.PROGRAMS[run.programs] if run.programs else ()), (
                     stage.name,
                     command,
@@ -55,9 +56,7 @@ def test_a_step_mounts_all_that_its_commands_run(tmp_path: Path, recipe: str) ->
 
 def test_every_program_has_a_role_and_all_that_it_calls() -> None:
     of_cibuildwheel = {"steps.py"}
-    assert {name for names in program_mounts.PROGRAMS.values() for name in names} | of_cibuildwheel == set(
-        programs.names()
-    )
+    assert {name for names in program_mounts.PROGRAMS.values() for name in names} | of_cibuildwheel == NAMES
     for role, names in program_mounts.PROGRAMS.items():
         for name in names:
             text = "\n".join(programs.texts(name).values())
@@ -67,7 +66,7 @@ def test_every_program_has_a_role_and_all_that_it_calls() -> None:
             of_python += re.findall(r'__file__\)\), "([\w.-]+)"', text)
             called = of_python if "." in name or name == "packages" else WORD.findall(code)
             # Only Python runs that folder.
-            shell = {item for item in called if item in programs.names()} - ({"packages"} if "." not in name else set())
+            shell = {item for item in called if item in NAMES} - ({"packages"} if "." not in name else set())
             assert shell <= set(names), (role, name)
 
 

@@ -336,14 +336,14 @@ def resolve(place: str, arguments: list[str]) -> None:
         for number, source in enumerate(chosen):
             prepare(source, os.path.join(folder, str(number)), allowed, [*present, *result])
     text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in result)
+    wheels = [item for item in result if not is_source(item)]
     if beside:
         os.makedirs(os.path.join(folder, WHEELS))
-        download([item for item in result if not is_source(item)], os.path.join(folder, WHEELS))
+        download(wheels, os.path.join(folder, WHEELS))
         with open(os.path.join(folder, "requirements.txt"), "w", encoding="utf-8") as stream:
             stream.write(text)
     os.makedirs(RESOLVED, exist_ok=True)
     if layer:
-        wheels = [item for item in result if not is_source(item)]
         with open(os.path.join(RESOLVED, FRAMEWORK + ".txt"), "w", encoding="utf-8") as stream:
             stream.writelines(line(item) + "\n" for item in wheels if any(fnmatch(item["name"], one) for one in layer))
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:

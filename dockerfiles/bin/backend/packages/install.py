@@ -12,7 +12,7 @@ import tempfile
 import urllib.parse
 
 from . import pip_alone, sources
-from .requirements import BUILT_HERE, check_found, direct_of, name_of, names_of, requirement, run
+from .requirements import BUILT_HERE, applies, check_found, name_of, names_of, requirement, run
 from .resolve import RESOLVED, SOURCES, WHEELS, packages, read
 from .sdist import canonical
 
@@ -43,10 +43,9 @@ def built(name: str, version: str, folder: str) -> str:
 def check_requires(source: sources.Source, wheel: str, beside: dict[str, str]) -> None:
     """Exit if a built wheel requires packages that were not resolved, since its source did not list them."""
     parsed = [item for item in map(requirement, sources.required(wheel)) if item is not None]
-    applying = [item for item in parsed if item.marker is None or item.marker.evaluate({"extra": ""})]
     lacking = [
         str(item)
-        for item in applying
+        for item in filter(applies, parsed)
         if not (version := beside.get(canonical(item.name)))
         or not (version == sources.UNKNOWN or item.specifier.contains(version, prereleases=True))
     ]
@@ -95,7 +94,7 @@ def wheel(environment: str, arguments: list[str]) -> None:
 
     Exit if pip fails, or if a requirement has a URL that is not allowed.
     """
-    allowed, words = direct_of(arguments)
+    allowed, words = names_of("--direct=", arguments)
     extras, files = names_of("--extra=", words)
     is_locked = read("locked.json") is not None
     with tempfile.TemporaryDirectory() as scratch:

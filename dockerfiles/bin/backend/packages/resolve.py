@@ -21,13 +21,11 @@ from .requirements import (
     applies,
     check_direct,
     check_found,
-    direct_of,
     has_program,
     is_source,
     line,
     name_of,
     names_of,
-    refuse,
     requirement,
     run,
     unknown_extras,
@@ -84,10 +82,7 @@ def locked(place: str, words: list[str], lock: dict[str, Any], allowed: Collecti
     if before != now:
         sys.exit("\n".join([*lines, ADVICE]))
     packages: list[Package] = lock["packages"]
-    direct = [(item["name"], item["origin"]) for item in packages if item.get("origin")]
-    refused = [(name, origin) for name, origin in direct if canonical(name) not in allowed]
-    if refused:
-        refuse(refused, "bakery.lock")
+    check_found(packages, allowed, "bakery.lock")
     archives = [item["file"] or item["origin"] for item in packages if is_source(item)]
     if archives and lock.get("strict"):
         sys.exit(
@@ -218,11 +213,10 @@ class Sources:
         return str(parsed.name) + extras + "==" + source.version + marker
 
 
-def ask(words: list[str], options: list[str], preferred: dict[str, Any] | None, stand_ins: Sources) -> list[Package]:
+def ask(words: list[str], options: list[str], preferred: dict[str, Any], stand_ins: Sources) -> list[Package]:
     """Return the packages that pip would install, with preferred packages if they fit; exit if there is no solution."""
-    recorded = preferred or {"requirements": [], "packages": []}
-    of_index = [item for item in recorded["packages"] if not item.get("origin")]
-    changed = {name_of(word) for word in {*words, *options} ^ set(recorded["requirements"])}
+    of_index = [item for item in preferred["packages"] if not item.get("origin")]
+    changed = {name_of(word) for word in {*words, *options} ^ set(preferred["requirements"])}
     others = [item for item in of_index if canonical(item["name"]) not in changed]
     tries = [of_index] if of_index else []
     tries += [others] if others and others != of_index else []
@@ -309,13 +303,15 @@ def end(answer: Answer, words: list[str]) -> NoReturn:
 def resolve(place: str, arguments: list[str]) -> None:
     """Write and print what is to be installed."""
     cut = arguments.index("--")
-    allowed, others = direct_of(arguments[:cut])
+    allowed, others = names_of("--direct=", arguments[:cut])
     of_base, others = names_of("--of-base=", others)
     beside, others = names_of("--beside=", others)
     layer, options = names_of("--layer=", others)
     present = [item for other in sorted(beside) for item in of_place(other)]
     asked = words_of(arguments[cut + 1 :])
-    words = [word for word in asked if applies(word) and not (name_of(word) in of_base and has_program(word))]
+    words = [
+        word for word in asked if applies(requirement(word)) and not (name_of(word) in of_base and has_program(word))
+    ]
     check_direct(words, allowed)
     renew_pip()
     lock, record = read("locked.json"), read("recorded.json")
@@ -340,14 +336,14 @@ def resolve(place: str, arguments: list[str]) -> None:
         for number, source in enumerate(chosen):
             prepare(source, os.path.join(folder, str(number)), allowed, [*present, *result])
     text = "".join(line(item) + (BUILT_HERE if is_source(item) else "") + "\n" for item in result)
+    wheels = [item for item in result if not is_source(item)]
     if beside:
         os.makedirs(os.path.join(folder, WHEELS))
-        download([item for item in result if not is_source(item)], os.path.join(folder, WHEELS))
+        download(wheels, os.path.join(folder, WHEELS))
         with open(os.path.join(folder, "requirements.txt"), "w", encoding="utf-8") as stream:
             stream.write(text)
     os.makedirs(RESOLVED, exist_ok=True)
     if layer:
-        wheels = [item for item in result if not is_source(item)]
         with open(os.path.join(RESOLVED, FRAMEWORK + ".txt"), "w", encoding="utf-8") as stream:
             stream.writelines(line(item) + "\n" for item in wheels if any(fnmatch(item["name"], one) for one in layer))
     with open(os.path.join(RESOLVED, place + ".txt"), "w", encoding="utf-8") as stream:

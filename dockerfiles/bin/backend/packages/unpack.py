@@ -10,7 +10,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from typing import IO, cast
+from typing import IO, Iterable, cast
 
 LARGEST_SOURCE = 4 << 30
 MOST_MEMBERS = 200_000
@@ -44,9 +44,7 @@ def unpack(archive: str, folder: str) -> None:
 def unpack_zip(stream: IO[bytes], folder: str) -> None:
     """Unpack a zip archive: folders and files."""
     with zipfile.ZipFile(stream) as archive:
-        room = Room()
-        for member in archive.infolist():
-            room.take(member.file_size)
+        check_sizes(member.file_size for member in archive.infolist())
         for member in archive.infolist():
             path = os.path.join(folder, *parts_of(member.filename))
             is_folder = member.filename.endswith("/")
@@ -63,9 +61,7 @@ def unpack_zip(stream: IO[bytes], folder: str) -> None:
 def unpack_tar(stream: IO[bytes], folder: str) -> None:
     """Unpack a tar archive."""
     with tarfile.open(fileobj=Pieces(plain(stream)), mode="r:") as archive:  # type: ignore[call-overload]
-        room = Room()
-        for member in archive:
-            room.take(member.size)
+        check_sizes(member.size for member in archive)
         save_tar(archive, folder)
 
 
@@ -125,18 +121,12 @@ def stays(parts: list[str], target: str) -> bool:
     return not is_odd and len(os.fsencode(target)) <= LONGEST_NAME and ups < len(parts) and ".." not in steps[ups:]
 
 
-class Room:
-    """Counts what members of an archive take."""
-
-    def __init__(self) -> None:
-        self.members = 0
-        self.size = 0
-
-    def take(self, size: int) -> None:
-        """Count one member; TarError if there are too many."""
-        self.members += 1
-        self.size += size
-        if size < 0 or self.members > MOST_MEMBERS or self.size > LARGEST_SOURCE:
+def check_sizes(sizes: Iterable[int]) -> None:
+    """Count the members of an archive and their bytes; TarError at the first that is too much."""
+    total = 0
+    for members, size in enumerate(sizes, 1):
+        total += size
+        if size < 0 or members > MOST_MEMBERS or total > LARGEST_SOURCE:
             most = str(MOST_MEMBERS) + " members of " + str(LARGEST_SOURCE) + " bytes"
             raise tarfile.TarError("refusing more than " + most)
 

@@ -13,7 +13,7 @@ import tempfile
 from typing import Any
 
 from . import pip_alone, sources
-from .requirements import requirement
+from .requirements import applies, requirement
 from .sdist import canonical
 
 LEGACY = "setuptools.build_meta:__legacy__"
@@ -90,7 +90,7 @@ def versions(environment: str) -> dict[str, str]:
 def lacks(text: str, installed: dict[str, str]) -> bool:
     """Say whether an environment has to get something for a requirement."""
     item = requirement(text)
-    if item.marker and not item.marker.evaluate({"extra": ""}):
+    if not applies(item):
         return False
     version = installed.get(canonical(item.name))
     if version is None or item.url or item.extras:

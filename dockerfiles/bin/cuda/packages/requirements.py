@@ -101,21 +101,15 @@ def line(package: Package) -> str:
     return str(where + (" --hash=sha256:" + package["sha256"] if package["sha256"] else ""))
 
 
-def direct_of(arguments: list[str]) -> tuple[set[str], list[str]]:
-    """Return the names that --direct allows, and the other arguments."""
-    return names_of("--direct=", arguments)
-
-
 def names_of(prefix: str, arguments: list[str]) -> tuple[set[str], list[str]]:
     """Return the names that options with this prefix list, and the other arguments."""
     names = [name for word in arguments if word.startswith(prefix) for name in word[len(prefix) :].split(",")]
     return {canonical(name) for name in names if name}, [word for word in arguments if not word.startswith(prefix)]
 
 
-def applies(word: str) -> bool:
+def applies(parsed: Any) -> bool:
     """Say whether a requirement's marker, if it has one, is for this Python."""
-    marker = requirement(word).marker
-    return marker is None or bool(marker.evaluate({"extra": ""}))
+    return parsed.marker is None or bool(parsed.marker.evaluate({"extra": ""}))
 
 
 def has_program(word: str) -> bool:
@@ -131,9 +125,10 @@ def has_program(word: str) -> bool:
 
 def check_found(packages: list[Package], allowed: Collection[str], whose: str = "a dependency") -> None:
     """Exit if a package that is not allowed comes from a URL."""
-    others = [(item["name"], item["origin"]) for item in packages if item.get("origin") and item["name"] not in allowed]
-    if others:
-        refuse(others, whose)
+    direct = [(item["name"], item["origin"]) for item in packages if item.get("origin")]
+    refused = [(name, origin) for name, origin in direct if canonical(name) not in allowed]
+    if refused:
+        refuse(refused, whose)
 
 
 def run(command: list[str]) -> None:

@@ -20,7 +20,7 @@ import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 from . import download, pip_alone
 from .unpack import unpack
@@ -168,47 +168,51 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def version(text: str) -> Any:
+    """Return a version as pip reads it; None where the text is none."""
+    pip_alone.make_importable()
+    from pip._vendor.packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
 def same_version(left: str, right: str) -> bool:
     """Say whether two texts are the same version (1.0rc1 and 1.0.RC1 are)."""
     if left == right:
         return True
-    pip_alone.make_importable()
     try:
-        from pip._vendor.packaging.version import InvalidVersion, Version
+        parsed = version(left)
+        return parsed is not None and bool(parsed == version(right))
     except ImportError:
         return False
-    try:
-        return Version(left) == Version(right)
-    except InvalidVersion:
-        return False
 
 
-def rank(filename: str, name: str, version: str) -> int | None:
-    """Return how well a file name fits the source archive of a version, 0 for the best; None for other files.
+def versions_in(stem: str, name: str) -> Iterator[str]:
+    """Yield what may be the version of a project in the name of its archive, without the suffix.
 
     Old archives have the project's own spelling, so a dash may be a part of the name or of the version.
     """
+    for match in re.finditer("-", stem):
+        if canonical(stem[: match.start()]) == canonical(name):
+            yield stem[match.end() :]
+
+
+def rank(filename: str, name: str, version: str) -> int | None:
+    """Return how well a file name fits the source archive of a version, 0 for the best; None for other files."""
     for number, suffix in enumerate(SUFFIXES):
         if filename.endswith(suffix):
-            stem = filename[: -len(suffix)]
-            cuts = [match.start() for match in re.finditer("-", stem)]
-            fits = [cut for cut in cuts if canonical(stem[:cut]) == canonical(name)]
-            return number if any(same_version(stem[cut + 1 :], version) for cut in fits) else None
+            fits = (same_version(text, version) for text in versions_in(filename[: -len(suffix)], name))
+            return number if any(fits) else None
     return None
 
 
 def version_of(filename: str, name: str) -> Any:
     """Return the version of a source archive of a project; None where a file is none, or its version is not one."""
-    from pip._vendor.packaging.version import InvalidVersion, Version
-
     stem = next((filename[: -len(suffix)] for suffix in SUFFIXES if filename.endswith(suffix)), "")
-    for cut in (match.start() for match in re.finditer("-", stem)):
-        if canonical(stem[:cut]) == canonical(name):
-            try:
-                return Version(stem[cut + 1 :])
-            except InvalidVersion:
-                continue
-    return None
+    return next(filter(None, map(version, versions_in(stem, name))), None)
 
 
 def offered(index: str, name: str) -> list[Entry]:

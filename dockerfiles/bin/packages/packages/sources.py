@@ -64,14 +64,12 @@ class Source(NamedTuple):
 
 def of_index(requirement: Any, folder: str) -> Source | None:
     """Return the newest source archive of the index that satisfies a requirement; None where there is none."""
-    from pip._vendor.packaging.version import Version
-
     # As pip has it (PEP 592): a range of versions is no pin.
     pinned = any(
         item.operator == "===" or (item.operator == "==" and not item.version.endswith(".*"))
         for item in requirement.specifier
     )
-    candidates: dict[Version, tuple[sdist.Entry, str]] = {}
+    candidates: dict[Any, tuple[sdist.Entry, str]] = {}
     for entry, index in offered(requirement.name):
         version = sdist.version_of(entry.filename, requirement.name)
         if version and is_for_python(entry.python) and (pinned or not entry.yanked):
@@ -230,12 +228,10 @@ def described(name: str, file: str, sha256: str, origin: str, folder: str) -> So
 
 def valid(name: str, version: str) -> str:
     """Return a version as pip writes it; exit if it is not valid."""
-    from pip._vendor.packaging.version import InvalidVersion, Version
-
-    try:
-        return str(Version(version))
-    except InvalidVersion:
+    parsed = sdist.version(version)
+    if parsed is None:
         sys.exit("bakery: the source of " + name + " says that its version is " + repr(version))
+    return str(parsed)
 
 
 def of_egg(folder: str) -> tuple[list[str], list[str]]:
