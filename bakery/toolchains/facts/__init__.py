@@ -64,7 +64,7 @@ sccache = _reader("tools", "sccache", rows.Sccache)
 secret_files = _reader("secret_files", "files", rows.SecretFile)
 packages = _reader("packages", "packages", rows.Package)
 standard_headers = _reader("packages", "standard-headers", rows.StandardHeaders)
-_zig = _reader("tools", "zig", rows.Zig)
+zig = _reader("tools", "zig", rows.Zig)
 _actions = _reader("actions", "actions", rows.Action)
 _runners = _reader("actions", "runners", rows.Runner)
 _disk_sizes = _reader("actions", "sizes", rows.DiskSize)
@@ -133,12 +133,6 @@ def libc_floor(family: str) -> tuple[str, str]:
     glibc = next((row.glibc for row in manylinux_images() if row.name == family), "")
     musl = next((row.musl for row in musllinux_images() if row.name == family), "")
     return ("glibc", glibc) if glibc else ("musl", musl) if musl else ("", "")
-
-
-@cache
-def zig() -> rows.Zig:
-    """Return why zig cannot compile CUDA."""
-    return _zig()[0]
 
 
 @cache

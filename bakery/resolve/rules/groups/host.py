@@ -126,4 +126,4 @@ def _zig(subject: RuleSubject) -> Iterator[str]:
     if subject.compiler:
         for name in (*_CHOSEN, *_PLAIN, *_FLAGS):
             if _ZIG.search(subject.environment.get(name, "")):
-                yield f"{name} = {subject.environment[name]!r}: {zig().what}"
+                yield f"{name} = {subject.environment[name]!r}: {zig()[0].what}"
