@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ from bakery.recipe.load import load
 from bakery.resolve.plan import resolve
 from bakery.resolve.rules import judge, rules
 from bakery.resolve.rules.findings import lines
-from bakery.resolve.rules.rule import Finding, Rule, Severity
-from bakery.resolve.rules.subject import RuleSubject, subjects
+from bakery.resolve.rules.groups import systems
+from bakery.resolve.rules.rule import Finding, Rule
+from bakery.resolve.rules.subject import subjects
 
 ROOT = Path(__file__).parents[3]
 MANYLINUX = "quay.io/pypa/manylinux_2_28_x86_64"
@@ -58,9 +60,14 @@ def test_a_rule_is_complete(rule: Rule) -> None:
     assert rule.why.endswith(".")
 
 
-def test_ids_are_unique() -> None:
+def test_ids_are_unique_and_all_that_is_explained() -> None:
     ids = [rule.id for rule in rules()]
     assert len(ids) == len(set(ids)) >= 18
+    assert set(ids) == tomllib.loads((ROOT / "bakery/resolve/rules/rules.toml").read_text(encoding="utf-8")).keys()
+
+
+def test_the_fix_for_a_python_lists_those_that_cibuildwheel_has() -> None:
+    assert ", ".join(systems.PYTHONS) in systems._python.fix
 
 
 def test_recipes_of_this_repository_break_no_rule() -> None:
@@ -225,19 +232,13 @@ def test_findings_are_merged_in_the_order_of_cells(tmp_path: Path) -> None:
     assert finding.cells == ("cp313-cu129", "cp311-cu129")
 
 
-def nothing(subject: RuleSubject) -> Iterator[str]:
-    yield from ()
-
-
-RULE = Rule("some-rule", "t", "w.", "do it", "s", Severity.WARNING, nothing)
-
-
 def test_many_cells_and_findings_are_told_shortly() -> None:
+    rule = rules()[0]
     cells = tuple(f"c{number}" for number in range(9))
-    assert lines([Finding(RULE, "text", cells)], 9) == ("some-rule: text", "    do it")
-    assert lines([Finding(RULE, "text", cells)], 10)[0] == "some-rule: text (c0, c1, c2 and 6 more cells)"
-    told = lines([Finding(RULE, str(number), cells) for number in range(30)], 9)
-    assert told[-2:] == ("some-rule: and 20 more", "    do it")
+    assert lines([Finding(rule, "text", cells)], 9) == (f"{rule.id}: text", f"    {rule.fix}")
+    assert lines([Finding(rule, "text", cells)], 10)[0] == f"{rule.id}: text (c0, c1, c2 and 6 more cells)"
+    told = lines([Finding(rule, str(number), cells) for number in range(30)], 9)
+    assert told[-2:] == (f"{rule.id}: and 20 more", f"    {rule.fix}")
     assert len(told) == 12
 
 

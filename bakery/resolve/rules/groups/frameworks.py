@@ -50,14 +50,7 @@ def _accepting(subject: RuleSubject) -> TorchArchList:
     return next((row for row in rows if version is None or number(row.since) <= version.release), rows[-1])
 
 
-@rule(
-    "torch-arch-list",
-    "TORCH_CUDA_ARCH_LIST contains only names that torch accepts",
-    why="torch.utils.cpp_extension raises ValueError for names that it does not know: 8.8, 10.7 and f variants. "
-    "The separators are semicolons or blanks, not commas.",
-    fix="write it as 8.0;9.0a;12.0+PTX; for other architectures, pass -gencode to nvcc in the project",
-    source="torch 2.13, torch/utils/cpp_extension.py",
-)
+@rule("torch-arch-list", "TORCH_CUDA_ARCH_LIST contains only names that torch accepts")
 def _arch_list(subject: RuleSubject) -> Iterator[str]:
     text = subject.environment.get(LIST, "")
     if not text:
@@ -86,15 +79,7 @@ def _as_torch(entry: str) -> str:
     return f"{arch.major}.{arch.minor}{arch.suffix}"
 
 
-@rule(
-    "torch-arch-unset",
-    "The architectures of a torch extension with CUDA code are set",
-    why="Otherwise, torch uses the GPUs of the build machine. A build container has none, so it fails with IndexError, "
-    "unless the project sets the list itself.",
-    fix=f'set it: builder.environment {LIST} = "8.0;9.0+PTX"',
-    source="torch 2.13, torch/utils/cpp_extension.py",
-    severity=Severity.WARNING,
-)
+@rule("torch-arch-unset", "The architectures of a torch extension with CUDA code are set", severity=Severity.WARNING)
 def _arch_unset(subject: RuleSubject) -> Iterator[str]:
     # A list of the project's own, such as FLASH_ATTN_CUDA_ARCHS; torch then leaves the flags alone.
     has_own = any(_OWN_LIST.fullmatch(name) for name in subject.environment)
@@ -105,15 +90,7 @@ def _arch_unset(subject: RuleSubject) -> Iterator[str]:
         yield f"the extension is for torch {subject.torch}, with CUDA code, and {LIST} is not set"
 
 
-@rule(
-    "torch-arch-ignored",
-    "The list of GPUs is the one that setup.py compiles for",
-    why="torch ignores TORCH_CUDA_ARCH_LIST if a flag for nvcc names a GPU. The wheel has the code of these flags, so the audit "
-    "refuses it after the compile, which may take hours. This is checked by `init`, `check` and before a build.",
-    fix="write the list of these flags, or change the flags in setup.py",
-    source="torch 2.13, torch/utils/cpp_extension.py: _get_cuda_arch_flags",
-    severity=Severity.WARNING,
-)
+@rule("torch-arch-ignored", "The list of GPUs is the one that setup.py compiles for", severity=Severity.WARNING)
 def _arch_ignored(subject: RuleSubject) -> Iterator[str]:
     flags = subject.project.build_files.gpu_flags if subject.project else None
     text = subject.environment.get(LIST, "")
@@ -126,14 +103,7 @@ def _arch_ignored(subject: RuleSubject) -> Iterator[str]:
         yield f"{LIST} is {text}, and {flags.place} names GPUs in flags for nvcc"
 
 
-@rule(
-    "framework-pins",
-    "What pyproject.toml requires of torch and JAX allows the cell's release",
-    why="Both are installed for the build, so pip stops at the conflict: `Cannot install torch==2.14.0 and torch==2.14.1`, without "
-    "the places of the two. This is checked by `init`, `check` and before a build.",
-    fix="write the release that the project requires (matrix.torch, matrix.jax), or change pyproject.toml",
-    source="vllm 0.33.0 and jax-finufft 1.3.1 on PyPI",
-)
+@rule("framework-pins", "What pyproject.toml requires of torch and JAX allows the cell's release")
 def _pins(subject: RuleSubject) -> Iterator[str]:
     pins = subject.project.build_files.pins if subject.project else {}
     for distribution, release in (("torch", subject.torch), ("jax", subject.jax), ("jaxlib", subject.jax)):
@@ -149,42 +119,21 @@ def _is_release(text: str) -> bool:
     return re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text) is not None
 
 
-@rule(
-    "torch-python",
-    "torch has wheels for the cell's Python",
-    why="Without a wheel, torch cannot be installed, so nothing can be built for it.",
-    fix="exclude the combination (matrix.exclude), or use another torch release",
-    source="PyPI's wheels of torch 2.4 to 2.15",
-)
+@rule("torch-python", "torch has wheels for the cell's Python")
 def _torch_python(subject: RuleSubject) -> Iterator[str]:
     row = _torch_row(subject)
     if row and subject.python not in row.pythons:
         yield f"torch {subject.torch} has no wheel for Python {subject.python}, only for {', '.join(row.pythons)}"
 
 
-@rule(
-    "torch-cuda",
-    "torch has wheels for the CUDA major that compiles",
-    why="torch raises RuntimeError if the major release of nvcc is not its own. For another minor release, it warns.",
-    fix="use a CUDA major that has wheels of this torch, or exclude the combination (matrix.exclude)",
-    source="pytorch's RELEASE.md; torch/utils/cpp_extension.py",
-)
+@rule("torch-cuda", "torch has wheels for the CUDA major that compiles")
 def _torch_cuda(subject: RuleSubject) -> Iterator[str]:
     row, major = _torch_row(subject), subject.cuda_major
     if row and major and major not in _variants(row):
         yield f"torch {subject.torch} has no wheels for CUDA {major}, only {', '.join(row.variants)}"
 
 
-@rule(
-    "torch-pypi-cuda",
-    "torch is installed from an index with wheels for the cell's CUDA",
-    why="PyPI has torch for one CUDA release only. For another major, pip needs torch's own index, or torch raises "
-    "RuntimeError in the build. Bakery does not know the indexes in the configuration of pip.",
-    fix='name torch\'s index of a variant in the message: builder.framework-index = "https://…/VARIANT"; if the index has '
-    'several variants, also torch = ["2.11.0+VARIANT"]',
-    source="PyPI's wheels of torch 2.4 to 2.15; pytorch's RELEASE.md",
-    severity=Severity.WARNING,
-)
+@rule("torch-pypi-cuda", "torch is installed from an index with wheels for the cell's CUDA", severity=Severity.WARNING)
 def _index(subject: RuleSubject) -> Iterator[str]:
     row, major, version = _torch_row(subject), subject.cuda_major, _version(subject)
     if row is None or version is None or not major or major not in _variants(row):
@@ -201,42 +150,19 @@ def _index(subject: RuleSubject) -> Iterator[str]:
         )
 
 
-@rule(
-    "torch-clang",
-    "nvcc compiles the CUDA code of a torch extension",
-    why="torch.utils.cpp_extension calls nvcc with options of nvcc. The nvcc of toolkit clang only prints its release "
-    "and compiles nothing, so the first .cu file fails.",
-    fix='for CUDA 12 with nvcc: toolkit "debian" with CUDA 12.4.1 (the choice of "cuda" with framework = "torch"), '
-    '"image" or "repository"',
-    source="torch 2.11, torch/utils/cpp_extension.py",
-)
+@rule("torch-clang", "nvcc compiles the CUDA code of a torch extension")
 def _clang(subject: RuleSubject) -> Iterator[str]:
     if subject.torch and subject.compiler == "clang":
         yield f"the extension is for torch {subject.torch}, and clang compiles CUDA {subject.cuda} here"
 
 
-@rule(
-    "torch-standard",
-    "No flag states an older C++ standard than torch's headers need",
-    why="The headers of torch 2.13 and newer are C++20. torch adds the flag itself, but not to one that the project has, so "
-    "the first file that includes torch fails.",
-    fix="remove the flag, so that torch chooses the standard, or state the one in the message",
-    source="torch 2.13 to 2.15, torch/headeronly and torch/utils/cpp_extension.py",
-    severity=Severity.WARNING,
-)
+@rule("torch-standard", "No flag states an older C++ standard than torch's headers need", severity=Severity.WARNING)
 def _standard(subject: RuleSubject) -> Iterator[str]:
     recipe = {name: standard(text) for name, text in {**subject.environment, **subject.settings}.items()}
     yield from _too_old(subject, recipe | (subject.project.build_files.standards if subject.project else {}))
 
 
-@rule(
-    "torch-standard-setup",
-    "setup.py gives torch's extensions no older C++ standard than torch's headers need",
-    why="The headers of torch 2.13 and newer are C++20. torch.utils.cpp_extension adds the flag only where the extension has "
-    "none, so the first file that includes torch fails, after everything before it was built.",
-    fix="remove the flag, so that torch chooses the standard, or state the one in the message",
-    source="torch 2.13 to 2.15, torch/headeronly and torch/utils/cpp_extension.py",
-)
+@rule("torch-standard-setup", "setup.py gives torch's extensions no older C++ standard than torch's headers need")
 def _standard_of_setup(subject: RuleSubject) -> Iterator[str]:
     yield from _too_old(subject, subject.project.build_files.torch_standards if subject.project else {})
 
@@ -248,13 +174,7 @@ def _too_old(subject: RuleSubject, stated: Mapping[str, int]) -> Iterator[str]:
             yield f"{where} states C++{number_:02}, and the headers of torch {subject.torch} need C++{row.cxx}"
 
 
-@rule(
-    "torch-manylinux",
-    "The base's glibc is new enough to install torch",
-    why="The wheels of torch 2.7 and newer are manylinux_2_28, so pip finds none in manylinux2014.",
-    fix="use a manylinux_2_28 image as base, or torch 2.6 or older",
-    source="PyPI's wheels of torch 2.4 to 2.15",
-)
+@rule("torch-manylinux", "The base's glibc is new enough to install torch")
 def _manylinux(subject: RuleSubject) -> Iterator[str]:
     row = _torch_row(subject)
     match = _PLAT.fullmatch(row.tag) if row else None
@@ -269,26 +189,14 @@ def _jax_row(subject: RuleSubject) -> JaxRelease | None:
     return next((row for row in jax_releases() if subject.jax and minor(row.version) == minor(subject.jax)), None)
 
 
-@rule(
-    "jax-python",
-    "jaxlib has wheels for the cell's Python",
-    why="Without a wheel, JAX cannot be installed, so nothing can be built for it.",
-    fix="exclude the combination (matrix.exclude), or use another JAX release",
-    source="jaxlib's wheels on PyPI",
-)
+@rule("jax-python", "jaxlib has wheels for the cell's Python")
 def _jax_python(subject: RuleSubject) -> Iterator[str]:
     row = _jax_row(subject)
     if row and row.pythons and subject.python not in row.pythons:
         yield f"JAX {row.version} has no wheel for Python {subject.python}, only for {', '.join(row.pythons)}"
 
 
-@rule(
-    "jax-cuda",
-    "JAX has an extra for the CUDA major that compiles",
-    why="A wheel that uses the CUDA libraries of jax[cudaN] does not find its major if JAX has no such extra.",
-    fix="use a CUDA release of a major that this JAX has an extra for, or another JAX release",
-    source="metadata of jax on PyPI",
-)
+@rule("jax-cuda", "JAX has an extra for the CUDA major that compiles")
 def _jax_cuda(subject: RuleSubject) -> Iterator[str]:
     row, major = _jax_row(subject), subject.cuda_major
     if row and major and f"cuda{major}" not in row.extras:

@@ -90,38 +90,17 @@ def _judge(release: CudaRelease, kind: str, version: int, where: str, *, new: bo
         yield f"{where}: nvcc of CUDA {release.version} supports {kind} from {oldest} on, and this is {kind} {version}"
 
 
-@rule(
-    "host-compiler-new",
-    "The host compiler is not too new for nvcc",
-    why="nvcc checks the major version of gcc or clang and stops ('unsupported GNU version'). Without this check, it "
-    "fails in the headers of the standard library.",
-    fix="set no host compiler: Bakery's toolkits install a supported one, if the base has packages of it; else use a "
-    "CUDA release that supports this compiler, or a base with an older one",
-    source="crt/host_config.h in NVIDIA's wheels, 11.8 to 13.5; default compilers from Debian's and pypa's images",
-)
+@rule("host-compiler-new", "The host compiler is not too new for nvcc")
 def _new(subject: RuleSubject) -> Iterator[str]:
     yield from _check(subject, new=True)
 
 
-@rule(
-    "host-compiler-old",
-    "The host compiler is not too old for nvcc",
-    why="nvcc and its headers need a C++17 compiler.",
-    fix="use a base with a newer compiler, or set no host compiler that is too old",
-    source="NVIDIA's installation guides for 12.6 to 13.2; elsewhere torch's table",
-)
+@rule("host-compiler-old", "The host compiler is not too old for nvcc")
 def _old(subject: RuleSubject) -> Iterator[str]:
     yield from _check(subject, new=False)
 
 
-@rule(
-    "zig-cu",
-    "zig is not the compiler of CUDA code",
-    why="zig has its own libc++ and glibc headers. nvcc refuses its libc++ and cannot parse its glibc headers. Code "
-    "with libc++ is also not compatible with torch, which uses libstdc++.",
-    fix="use zig only for projects without .cu files; for an old glibc, use a manylinux image as base",
-    source="ziglang 0.14.1, 0.15.2, 0.17.0 tested with CUDA 13.0 and 13.5",
-)
+@rule("zig-cu", "zig is not the compiler of CUDA code")
 def _zig(subject: RuleSubject) -> Iterator[str]:
     if subject.compiler:
         for name in (*_CHOSEN, *_PLAIN, *_FLAGS):

@@ -11,29 +11,15 @@ from bakery.resolve.rules.rule import Severity, rule
 from bakery.resolve.rules.subject import RuleSubject
 from wheel_audit.text import listed, printable
 
-_WHEN = "This is checked by `check` and before a build."
 
-
-@rule(
-    "project-file",
-    "The source folder is a Python project",
-    why=f"Build frontends refuse a folder with neither file, after the whole image of the builder was made. {_WHEN}",
-    fix='set source to the folder that has the file: source = "python/pkg"; a file that source.ignore matches is not sent',
-    source="PEP 517; pypa/build 1.6.1 and pip 26: does not appear to be a Python project",
-)
+@rule("project-file", "The source folder is a Python project")
 def _project_file(subject: RuleSubject) -> Iterator[str]:
     if subject.project and not subject.project.has_build_file:
         key = "source.path" if subject.project.package == subject.project.folder else "source.subdirectory"
         yield f"{subject.plan.place(key)}: neither pyproject.toml nor setup.py is in {subject.project.package}"
 
 
-@rule(
-    "test-files",
-    "The files of the test exist",
-    why=f"They are copied in the last step, after the wheel was built. {_WHEN}",
-    fix="write the path as it is in the source folder, without links; a file that source.ignore matches is not sent",
-    source="the step of the test: cp -r",
-)
+@rule("test-files", "The files of the test exist")
 def _test_files(subject: RuleSubject) -> Iterator[str]:
     linked = {path: (link, target) for path, link, target in (subject.project.linked_files if subject.project else ())}
     for path, (link, target) in linked.items():
@@ -45,27 +31,12 @@ def _test_files(subject: RuleSubject) -> Iterator[str]:
         yield f"{subject.plan.place('test.files')}: {path!r} is not in the source folder {subject.project and subject.project.folder}"
 
 
-@rule(
-    "test-program",
-    "Something installs the program of the test's command",
-    why="The test runs on a clean base with the wheel, its requirements and test.requirements only, so the command fails "
-    f"after the wheel was built. {_WHEN}",
-    fix='name its distribution: test.requirements = ["pytest"]',
-    source="the programs of Debian's and pypa's images",
-)
+@rule("test-program", "Something installs the program of the test's command")
 def _test_program(subject: RuleSubject) -> Iterator[str]:
     yield from _programs(subject, certain=True)
 
 
-@rule(
-    "test-program-unlisted",
-    "The recipe names the program of the test's command",
-    why="No requirement of the test or the project is the distribution of this program. Another one may require it; if "
-    f"none does, the command fails after the wheel was built. {_WHEN}",
-    fix="add its distribution to test.requirements",
-    source="the programs of Debian's and pypa's images",
-    severity=Severity.WARNING,
-)
+@rule("test-program-unlisted", "The recipe names the program of the test's command", severity=Severity.WARNING)
 def _test_program_unlisted(subject: RuleSubject) -> Iterator[str]:
     yield from _programs(subject, certain=False)
 
@@ -83,28 +54,13 @@ def _programs(subject: RuleSubject, *, certain: bool) -> Iterator[str]:
             yield f"{subject.plan.place('test.command')}: nothing is known to install {name!r}: it is not in test.requirements"
 
 
-@rule(
-    "git-submodules",
-    "The git submodules of the source are checked out",
-    why=f"An empty folder is sent in place of their files, so a build that needs them fails. {_WHEN}",
-    fix="run: git submodule update --init --recursive",
-    source="git clone without --recurse-submodules",
-    severity=Severity.WARNING,
-)
+@rule("git-submodules", "The git submodules of the source are checked out", severity=Severity.WARNING)
 def _submodules(subject: RuleSubject) -> Iterator[str]:
     for path in subject.project.submodules if subject.project else ():
         yield f"{path} of {subject.project and subject.project.folder} is an empty git submodule"
 
 
-@rule(
-    "missing-sources",
-    "The source files that setup.py names exist",
-    why="The compile fails after the whole image of the builder was made: `No such file`, or ninja's `missing and no known rule "
-    f"to make it`. Source archives of the package index are often incomplete. {_WHEN}",
-    fix="build from the project's repository, or add the files to the source; a file that setup.py makes itself is none of these",
-    source="fast-hadamard-transform 1.1.0 and natten 0.14.2 on PyPI",
-    severity=Severity.WARNING,
-)
+@rule("missing-sources", "The source files that setup.py names exist", severity=Severity.WARNING)
 def _missing_sources(subject: RuleSubject) -> Iterator[str]:
     by_place: dict[str, list[str]] = {}
     for place, path in subject.project.missing_sources if subject.project else ():
@@ -113,15 +69,7 @@ def _missing_sources(subject: RuleSubject) -> Iterator[str]:
         yield f"{place} names {listed(map(printable, paths), 5)}, which the source does not have"
 
 
-@rule(
-    "nightly-version",
-    "Wheels of the night have a version of development",
-    why="The job `nightly` refuses wheels that would pass for a release, after all of them were built. A version that the "
-    f"build takes from git has one after a tag; a stated one has to be changed after each release. {_WHEN}",
-    fix='write the next release\'s, such as version = "1.3.0.dev0", after each release; or take it from git (setuptools-scm)',
-    source="PEP 440: developmental releases",
-    severity=Severity.WARNING,
-)
+@rule("nightly-version", "Wheels of the night have a version of development", severity=Severity.WARNING)
 def _nightly_version(subject: RuleSubject) -> Iterator[str]:
     version, place = subject.project.build_files.version if subject.project else ("", "")
     if version and subject.plan.ci and subject.plan.ci.nightly and ".dev" not in version:

@@ -10,34 +10,19 @@ from bakery.resolve.rules.subject import RuleSubject
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.14t", "3.15", "3.15t")
 """CPythons that cibuildwheel supports on all platforms of macOS and Windows."""
 
-_SOURCE = "cibuildwheel 4.3.3: resources/build-platforms.toml, and --print-build-identifiers run"
-
 
 def _system(subject: RuleSubject) -> str:
     system = subject.platform.partition("/")[0]
     return {"macos": "macOS", "windows": "Windows"}.get(system, "")
 
 
-@rule(
-    "system-python",
-    "cibuildwheel supports the Pythons for macOS and Windows",
-    why="cibuildwheel silently skips Pythons that it does not know.",
-    fix=f'use {", ".join(PYTHONS)}, or exclude the others: exclude = [{{ platform = "macos/*", python = "…" }}]',
-    source=_SOURCE,
-)
+@rule("system-python", "cibuildwheel supports the Pythons for macOS and Windows")
 def _python(subject: RuleSubject) -> Iterator[str]:
     if _system(subject) and subject.python not in PYTHONS:
         yield f"cibuildwheel has no Python {subject.python} for {_system(subject)}"
 
 
-@rule(
-    "system-cuda",
-    "Recipes with a CUDA toolkit have only Linux platforms",
-    why="CUDA 10.2 was the last release for macOS. Bakery's toolkits consist of Linux packages, and cibuildwheel has "
-    "none for Windows.",
-    fix="remove the platform; a build for it without CUDA is a separate recipe, with toolkit none",
-    source="NVIDIA, CUDA 10.2 release notes; docs/cuda.md, Toolkits",
-)
+@rule("system-cuda", "Recipes with a CUDA toolkit have only Linux platforms")
 def _cuda(subject: RuleSubject) -> Iterator[str]:
     if _system(subject) == "macOS" and subject.plan.cibuildwheel.toolkit != "none":
         yield f"toolkit {subject.plan.cibuildwheel.toolkit!r}: there is no CUDA for macOS"
@@ -45,50 +30,25 @@ def _cuda(subject: RuleSubject) -> Iterator[str]:
         yield f"toolkit {subject.plan.cibuildwheel.toolkit!r} consists of Linux packages"
 
 
-@rule(
-    "system-native",
-    "Recipes with a native step have only Linux platforms",
-    why="The native step runs in a Linux container, and its result is for Linux.",
-    fix="remove the platform, or move the native step into the build of the project",
-    source="bakery/resolve/native.py",
-)
+@rule("system-native", "Recipes with a native step have only Linux platforms")
 def _native(subject: RuleSubject) -> Iterator[str]:
     if _system(subject) and subject.plan.cibuildwheel.native:
         yield f"the native step is a stage of the Dockerfile, and builds on {_system(subject)} have none"
 
 
-@rule(
-    "system-names",
-    "Recipes whose wheels have several names have only Linux platforms",
-    why="cibuildwheel fails if the repair step of a build produces several wheels.",
-    fix="remove wheel.also-named, or the platform",
-    source="cibuildwheel 4.3.3: errors.RepairStepProducedMultipleWheelsError",
-)
+@rule("system-names", "Recipes whose wheels have several names have only Linux platforms")
 def _names(subject: RuleSubject) -> Iterator[str]:
     if _system(subject) and len(subject.plan.audit.namings) > 1:
         yield f"on {_system(subject)}, one build gives one wheel, and the recipe has several names"
 
 
-@rule(
-    "system-secrets",
-    "Recipes with secrets have only Linux platforms",
-    why="Steps with secrets are a feature of BuildKit.",
-    fix="remove the platform, or pass the secrets in the environment of the machine",
-    source="docs/recipe-run.md, [secrets.NAME]",
-)
+@rule("system-secrets", "Recipes with secrets have only Linux platforms")
 def _secrets(subject: RuleSubject) -> Iterator[str]:
     if _system(subject) and subject.plan.secrets:
         yield f"{_system(subject)} has no steps with secrets ({', '.join(item.name for item in subject.plan.secrets)})"
 
 
-@rule(
-    "windows-quotes",
-    "A test command on Windows uses double quotes",
-    why="cmd.exe splits text in single quotes at blanks, so Python gets only a part of the program.",
-    fix="use double quotes as the outer quotes of test.command, or set windows.test-command",
-    source="cibuildwheel runs it by subprocess with shell=True (util/cmd.py), which is cmd.exe on Windows",
-    severity=Severity.WARNING,
-)
+@rule("windows-quotes", "A test command on Windows uses double quotes", severity=Severity.WARNING)
 def _quotes(subject: RuleSubject) -> Iterator[str]:
     command = subject.test_command
     if _system(subject) == "Windows" and "'" in command.replace("\\'", "").split('"')[0]:

@@ -21,15 +21,7 @@ _LIMITED = "py-limited-api"
 _PY_API = "wheel.py-api"
 
 
-@rule(
-    "sccache-cuda",
-    "sccache supports the CUDA release",
-    why="sccache runs each step of nvcc itself and expects files that newer releases of nvcc name differently. The "
-    "newest release in the package index is 0.16.0. 0.18.0 knows these names, but still fails for architectures from 9.0 "
-    "on that are listed with PTX only (90-virtual): nvcc then runs ptxas as a check that writes no file.",
-    fix="use Bakery's ccache (compiler-cache = 'ccache'), or require sccache>=0.18 and list no architecture with PTX only",
-    source="sccache 0.16.0 tested with CUDA 13.0 and 13.5; mozilla/sccache#2722, #2862, pytorch/pytorch#190832",
-)
+@rule("sccache-cuda", "sccache supports the CUDA release")
 def _sccache(subject: RuleSubject) -> Iterator[str]:
     texts = [subject.environment.get(name, "") for name in _LAUNCHERS]
     texts += [text for key, text in subject.settings.items() if key.endswith(_LAUNCHERS[0])]
@@ -51,14 +43,7 @@ def _has_fixed(subject: RuleSubject, fixed: str) -> bool:
     return any(Version(spec.version.removesuffix(".*")) >= Version(fixed) for spec in floors)
 
 
-@rule(
-    "free-threaded-limited-api",
-    "setuptools builds no abi3 wheel for a free-threaded Python",
-    why="Py_LIMITED_API and Py_GIL_DISABLED are not compatible, so setuptools raises ValueError. The stable ABI for "
-    "free-threaded Pythons (abi3t, PEP 803) starts with 3.15.",
-    fix="remove the free-threaded Python, or build it with a separate recipe without the option",
-    source="setuptools, bdist_wheel; PEP 803; python/cpython#111506",
-)
+@rule("free-threaded-limited-api", "setuptools builds no abi3 wheel for a free-threaded Python")
 def _limited_api(subject: RuleSubject) -> Iterator[str]:
     if subject.python.endswith("t"):
         yield from (
@@ -68,44 +53,21 @@ def _limited_api(subject: RuleSubject) -> Iterator[str]:
         )
 
 
-@rule(
-    "free-threaded-abi3",
-    "abi3 wheels are not for free-threaded Pythons",
-    why="A free-threaded Python cannot load abi3 modules, so each of them needs its own wheel.",
-    fix="remove this Python from the matrix, unless you want a separate wheel for it",
-    source="PEP 703, PEP 803; changes of scikit-build-core 0.9.4, which skips the stable ABI there",
-    severity=Severity.WARNING,
-)
+@rule("free-threaded-abi3", "abi3 wheels are not for free-threaded Pythons", severity=Severity.WARNING)
 def _abi3(subject: RuleSubject) -> Iterator[str]:
     api = subject.settings.get(_PY_API, "")
     if subject.python.endswith("t") and api.startswith("cp3"):
         yield f"{_PY_API} = {api!r}: Python {subject.python} cannot load abi3 modules, so it needs its own wheel"
 
 
-@rule(
-    "public-local-version",
-    "A wheel for a public index has no local version",
-    why="PyPI refuses the upload of a local version (400), after everything was built.",
-    fix='remove it: naming = { clean = true, index = "public" }; for a private index, add '
-    'also-named = [{ local = "…", index = "private" }]',
-    source="pypi/warehouse, forklift; the version specifiers' specification, local version identifiers",
-)
+@rule("public-local-version", "A wheel for a public index has no local version")
 def _public_local(subject: RuleSubject) -> Iterator[str]:
     yield from (
         f"a wheel with the local version +{local} goes to a public index" for local in subject.public_names if local
     )
 
 
-@rule(
-    "wheel-names",
-    "Wheels of different cells have different names",
-    why="An index and dist/ have one file of each name. If two cells build different wheels with one name, the run fails "
-    "after both were compiled. Only the project can know whether its version already differs.",
-    fix="tell them apart: write the naming in the message in [wheel], or build-tag for a public index; ignore this if the "
-    "project's own version has the value",
-    source="the binary distribution format; flash-attention and vLLM name the CUDA release in the local version",
-    severity=Severity.WARNING,
-)
+@rule("wheel-names", "Wheels of different cells have different names", severity=Severity.WARNING)
 def _names(subject: RuleSubject) -> Iterator[str]:
     if subject.unnamed_axes:
         local = "".join(_label(axis, {cell.axes[axis] for cell in subject.plan.cells}) for axis in subject.unnamed_axes)
@@ -121,15 +83,7 @@ def _label(axis: str, values: set[str]) -> str:
     return f"{plain}${{{short if short in DERIVED and len(parts) == len(values) else variable}}}"
 
 
-@rule(
-    "one-wheel-for-pythons",
-    "One cell builds a wheel that serves several Pythons",
-    why="Each Python would build a wheel of its own, with the same name. Two compilers seldom give the same bytes, and then "
-    "the run fails after all were compiled, or, in several jobs, only when the wheels meet.",
-    fix='set the key: [wheel] abi3 = "3.11" for an abi3 wheel of 3.11 and newer, py3 = true for a py3-none one',
-    source="setuptools, scikit-build-core, meson-python and maturin name such wheels cp311-abi3 or py3-none",
-    severity=Severity.WARNING,
-)
+@rule("one-wheel-for-pythons", "One cell builds a wheel that serves several Pythons", severity=Severity.WARNING)
 def _one_wheel(subject: RuleSubject) -> Iterator[str]:
     api = subject.settings.get(_PY_API, "")
     floor, place = (
@@ -157,14 +111,7 @@ def _minor(python: str) -> int:
 _NUMBER = re.compile(r"[1-9][0-9]*")
 
 
-@rule(
-    "jobs-memory",
-    "The machine has enough memory for the number of compilers in the recipe",
-    why="If memory runs out, the kernel kills a compiler, and the build fails late with only 'Killed' as the reason. "
-    "This is checked when wheels are built, with the memory of the engine's machine.",
-    fix="remove the number: with builder.job-memory, it depends on the machine; or build on a larger machine",
-    source="SageAttention 2.2: 3.1 to 3.3 GB for each nvcc, and 4 × 32 of them by default; flash-attention #2079",
-)
+@rule("jobs-memory", "The machine has enough memory for the number of compilers in the recipe")
 def _jobs_memory(subject: RuleSubject) -> Iterator[str]:
     setting, jobs = max(_fixed(subject), key=lambda item: item[1])
     memory = subject.plan.facts.limits.memory
