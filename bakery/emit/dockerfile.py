@@ -47,8 +47,7 @@ def dockerfile(plan: Plan) -> str:
     for stage in plan.stages:
         # A stage has the arguments of the one that it starts from.
         known = declared.get(stage.base, set())
-        own = {step.name for step in stage.steps if isinstance(step, Arg)}
-        declared[literal(stage.name)] = known | own
+        declared[literal(stage.name)] = known.union(stage.declared)
         # A comment begins a paragraph: it is about all stages up to the next one.
         gap = [""] if stage.comment else []
         lines += [*gap, *_about(stage.comment), *_stage(stage, values, frozenset(plan.global_args), known)]

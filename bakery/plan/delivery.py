@@ -90,6 +90,11 @@ class Naming:
     meta: str = ""
 
     @property
+    def parts(self) -> tuple[Value, Value, Value]:
+        """The name, the local version label and the build tag."""
+        return self.name, self.local, self.build_tag
+
+    @property
     def words(self) -> Value:
         """The argument of ``finish.py --name``."""
         parts: list[Value] = [("name=", *self.name)] if self.name else []

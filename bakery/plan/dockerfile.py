@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from bakery.plan.values import Value, expand
+from bakery.plan.values import Ref, Value, expand
 
 
 class Role(StrEnum):
@@ -178,6 +178,16 @@ class Stage:
     role: Role = Role.PREPARE
     says: str = "prepare"
     on_builder: bool = False
+
+    @property
+    def declared(self) -> list[str]:
+        """The build arguments that its steps declare."""
+        return [step.name for step in self.steps if isinstance(step, Arg)]
+
+    @property
+    def chosen_by(self) -> list[str]:
+        """The build arguments that its base refers to, without their expansions."""
+        return [part.variable for part in self.base if isinstance(part, Ref)]
 
     def dependencies(self, args: Mapping[str, str]) -> tuple[str, ...]:
         """Return the stages and images that it starts from, copies from and mounts, once each.

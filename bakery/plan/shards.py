@@ -7,6 +7,7 @@ equal size.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -140,10 +141,9 @@ def _cut(groups: Sequence[CellGroup], count: int, *, mixed: bool) -> list[list[C
             size += sizes[at]
         return runs
 
-    low, high = max(sizes, default=0), sum(sizes)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if needed(0, middle) <= count else (middle + 1, high)
+    least = max(sizes, default=0)
+    enough = bisect_left(range(least, sum(sizes)), True, key=lambda capacity: needed(0, capacity) <= count)
+    low = least + enough
     cut: list[list[CellGroup]] = []
     rest = sum(sizes)
     at = 0

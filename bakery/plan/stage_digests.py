@@ -13,9 +13,7 @@ from functools import cached_property
 from bakery.core.names import TARGET_ARCH
 from bakery.core.target_kinds import Kind
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Arg, Stage
 from bakery.plan.model import Plan
-from bakery.plan.values import Ref
 
 FULL = (Kind.IMAGE, Kind.WHEEL, Kind.TEST)
 """The kinds of target that stand for a cell, where its recipe has them."""
@@ -28,7 +26,7 @@ class Lineage:
         self._plan = plan
         self._stages = {stage.name: stage for stage in plan.stages}
         self._texts = {stage.name: _digest(repr(stage.steps)) for stage in plan.stages}
-        used = [name for stage in plan.stages for name in (*_args(stage), *_bases(stage))]
+        used = [name for stage in plan.stages for name in (*stage.declared, *stage.chosen_by)]
         self._used = tuple(dict.fromkeys(used))
         self._known: dict[tuple[str, tuple[str, ...]], dict[str, str]] = {}
 
@@ -62,7 +60,7 @@ class Lineage:
         if stage is None:
             return {name: _digest(name, point[0])}
         below = {other: self._closure(other, args, point) for other in stage.dependencies(args)}
-        values = [f"{arg}={args[arg]}" for arg in _args(stage) if arg in args]
+        values = [f"{arg}={args[arg]}" for arg in stage.declared if arg in args]
         digest = _digest(self._texts[name], point[0], *values, *(part[other] for other, part in below.items()))
         lower = {stage: digest for part in below.values() for stage, digest in part.items()}
         return {**lower, name: digest}
@@ -70,11 +68,3 @@ class Lineage:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-def _args(stage: Stage) -> list[str]:
-    return [step.name for step in stage.steps if isinstance(step, Arg)]
-
-
-def _bases(stage: Stage) -> list[str]:
-    return [part.variable for part in stage.base if isinstance(part, Ref)]

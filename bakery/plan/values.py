@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -45,6 +45,11 @@ Value: TypeAlias = tuple[str | Ref, ...]
 def literal(text: str) -> Value:
     """Return ``text`` as a value without references."""
     return (text,)
+
+
+def names_in(values: Iterable[Value]) -> tuple[str, ...]:
+    """Return the names that values refer to, with their expansions, once each and in order."""
+    return tuple(dict.fromkeys(part.name for value in values for part in value if isinstance(part, Ref)))
 
 
 def expand(value: Value, values: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from bakery.core.errors import PlanError
 from bakery.core.names import TESTED_TORCH, WHEEL_PYTHON, axis_variable, with_derived
 from bakery.plan.cells import Cell, Image, Need
 from bakery.plan.delivery import Override
-from bakery.plan.values import Ref
+from bakery.plan.values import names_in
 from bakery.recipe.load import Loaded
 from bakery.recipe.models.text import REFERENCE
 from bakery.recipe.problems import nearest
@@ -141,7 +141,7 @@ def finish_cells(inputs: StageInputs, drafts: Sequence[CellDraft], own: str = ""
         PlanError: a base image or a toolkit lacks what a cell needs.
     """
     values = {item.name: item.value for item in inputs.settings.variables}
-    image_variables = [part.name for part in inputs.request.image if isinstance(part, Ref)]
+    image_variables = names_in((inputs.request.image,))
     images: dict[tuple[str, ...], tuple[Image, ...]] = {}
     needs: dict[str, tuple[Need, ...]] = {}
     cells = []

@@ -19,7 +19,7 @@ from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
 from bakery.plan.stage_digests import Lineage
 from bakery.recipe.toml_file import table
-from wheel_audit.plain_files import read_plain
+from bakery.resolve.repository import text_of
 from wheel_audit.text import listed
 
 RECIPES = ("bakery.toml", "pyproject.toml")
@@ -109,7 +109,8 @@ def affected_cells(
         return _all(now, then)
     before, after = Lineage(then), Lineage(now)
     old = {_point(cell): cell for cell in then.cells}
-    common = _differing(then, now)
+    has_same_context = (then.ignore, then.context_paths()) == (now.ignore, now.context_paths())
+    common = "" if has_same_context else "the recipe changed what is in the build context"
     why = {
         cell.id: common or _why(cell, old.get(_point(cell)), now, then, after, before) or relocked.get(cell.id, "")
         for cell in now.cells
@@ -150,15 +151,8 @@ def _uses(plan: Plan, change: Change, source: SourceManifest) -> tuple[list[str]
 
 def _has_same_project(path: Path, change: Change, name: str) -> bool:
     before = git(change.top, "cat-file", "blob", f"{change.commit}:{name}")
-    rest = _without_recipe(_text(path))
+    rest = _without_recipe(text_of(path, _LARGEST))
     return before is not None and rest is not None and rest == _without_recipe(before)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_plain(path, _LARGEST, follow=True).decode("utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _without_recipe(text: str) -> dict[str, object] | None:
@@ -176,13 +170,6 @@ def _without_recipe(text: str) -> dict[str, object] | None:
 
 def _point(cell: Cell) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(cell.axes.items()))
-
-
-def _differing(then: Plan, now: Plan) -> str:
-    """Return why all cells are affected; empty if they are not."""
-    if then.ignore != now.ignore or then.context_paths() != now.context_paths():
-        return "the recipe changed what is in the build context"
-    return ""
 
 
 def _why(cell: Cell, old: Cell | None, now: Plan, then: Plan, after: Lineage, before: Lineage) -> str:

@@ -15,7 +15,7 @@ from bakery.core.target_kinds import Phase
 from bakery.plan.cells import Cell
 from bakery.plan.delivery import Cache, Ci, Cibuildwheel, Secret, Variable
 from bakery.plan.model import Plan, leaves
-from bakery.plan.values import Ref, Value, literal, substitute
+from bakery.plan.values import Value, literal, names_in, substitute
 from bakery.recipe import models
 from bakery.recipe.load import Loaded
 from bakery.resolve.naming import tested_framework
@@ -123,7 +123,7 @@ def cibuildwheel(inputs: StageInputs) -> Cibuildwheel:
         requirements=parse_all((*(framework.build if framework else ()), *builder.requirements)),
         environment={system: _environment(recipe, system) for system in names.SYSTEMS},
         before_all={system: parse(text) for system, text in before_all.items()},
-        before_build_variables=tuple(dict.fromkeys(part.name for part in before_build if isinstance(part, Ref))),
+        before_build_variables=names_in((before_build,)),
         test_requirements=parse_all((*tested_framework(inputs.settings), *test.requirements)),
         test_command={system: parse(text) if text else () for system, text in commands.items()},
         test_gpu=_gpu(test),

@@ -25,7 +25,7 @@ from bakery.recipe.models.text import REFERENCE
 from bakery.resolve.asking import again
 from bakery.resolve.matrix import CellDraft, identifiers
 from bakery.resolve.native import STAGE
-from bakery.resolve.references import parse
+from bakery.resolve.references import parse, with_sources
 from bakery.resolve.settings import Settings
 from bakery.toolchains.components import bounds
 
@@ -201,8 +201,8 @@ def merged_plan(plan: Plan, builds: Sequence[Merged]) -> Plan:
         unmerged=replace(plan, merged=tuple(of_build)),
     )
     stages = _reached(result, _stages(plan, result, builds))
-    used = {step.name for stage in stages for step in stage.steps if isinstance(step, Arg)}
-    from_ = {part.variable for stage in stages for part in stage.base if isinstance(part, Ref)}
+    used = {name for stage in stages for name in stage.declared}
+    from_ = {name for stage in stages for name in stage.chosen_by}
     unused = own - used - from_
     return replace(
         result,
@@ -263,19 +263,8 @@ def _stages(plan: Plan, result: Plan, builds: Sequence[Merged]) -> list[Stage]:
             rest = (step for step in stage.steps if not (isinstance(step, Copy) and step.from_ in copies))
             stages.append(replace(stage, steps=(*rest, *lists[stage.name])))
         else:
-            stages.append(replace(stage, steps=tuple(_with_sources(step, last) for step in stage.steps)))
+            stages.append(replace(stage, steps=tuple(with_sources(step, last) for step in stage.steps)))
     return stages
-
-
-def _with_sources(step: Step, names: Mapping[str, str]) -> Step:
-    """Return a step that mounts and copies from stages of other names."""
-    if isinstance(step, Copy):
-        return replace(step, from_=names.get(step.from_, step.from_))
-    if isinstance(step, Run):
-        return replace(
-            step, mounts=tuple(replace(item, from_=names.get(item.from_, item.from_)) for item in step.mounts)
-        )
-    return step
 
 
 def _varying(
@@ -295,9 +284,8 @@ def _varying(
     def depends(stage: Stage) -> bool:
         # All below are asked, since each has a name of its own.
         below = [varies(other) for other in stage.dependencies(values)]
-        names = {step.name for step in stage.steps if isinstance(step, Arg)}
-        names |= {part.variable for part in stage.base if isinstance(part, Ref)}
-        return any(below) or not names.isdisjoint(build.args) or stage.name == native
+        names = (*stage.declared, *stage.chosen_by)
+        return any(below) or stage.name == native or any(name in build.args for name in names)
 
     for name in (native, *others):
         varies(name)
@@ -325,12 +313,12 @@ def _copy(stage: Stage, names: Mapping[str, str], build: Merged) -> Stage:
         if isinstance(step, Run):
             resolves = step.resolves and replace(step.resolves, words=tuple(map(fixed, step.resolves.words)))
             step = replace(step, commands=tuple(map(command, step.commands)), resolves=resolves)
-        return _with_sources(step, names)
+        return with_sources(step, names)
 
     below = "".join(part for part in fixed(stage.base) if isinstance(part, str))
     is_fixed = all(isinstance(part, str) for part in fixed(stage.base))
     base = literal(names.get(below, below)) if is_fixed else fixed(stage.base)
-    given = [step.name for step in stage.steps if isinstance(step, Arg) and step.name in build.args]
+    given = [name for name in stage.declared if name in build.args]
     steps = tuple(of(step) for step in stage.steps if not (isinstance(step, Arg) and step.name in given))
     env = (Env(tuple((item, literal(build.args[item])) for item in given)),) if given else ()
     return replace(stage, name=names[stage.name], base=base, steps=(*env, *steps), says=f"{stage.says} ({build.tag})")

@@ -15,7 +15,7 @@ from bakery.core.names import DERIVED, TESTED_TORCH, WHEEL_PYTHON
 from bakery.plan.cells import Merged
 from bakery.plan.delivery import Naming
 from bakery.plan.model import Plan
-from bakery.plan.values import Ref, Value, literal, substitute
+from bakery.plan.values import Value, literal, names_in, substitute
 from bakery.recipe.models.wheel import BUILD_TAG, LOCAL_LABEL, NAME
 from bakery.resolve.references import parse, parse_all
 from bakery.resolve.settings import Settings
@@ -98,9 +98,8 @@ def check_names(plan: Plan, settings: Settings) -> None:
     ]
     requirements += [("wheel.requires", value) for value in plan.audit.requires]
     namings = plan.audit.namings
-    texts = [value for _, value in requirements] + [value for item in namings for value in _parts(item)]
-    refs = {part.name for text in texts for part in text if isinstance(part, Ref)}
-    arguments = sorted({DERIVED[name][0] if name in DERIVED else name for name in refs} | {WHEEL_PYTHON})
+    texts = [value for _, value in requirements] + [value for item in namings for value in item.parts]
+    arguments = sorted({DERIVED[name][0] if name in DERIVED else name for name in names_in(texts)} | {WHEEL_PYTHON})
     problems_by_values: dict[tuple[str | None, ...], tuple[str, ...]] = {}
     cells_by_problem: dict[str, list[str]] = {}
     for cell in plan.cells:
@@ -121,10 +120,6 @@ def check_names(plan: Plan, settings: Settings) -> None:
         )
 
 
-def _parts(naming: Naming) -> tuple[Value, Value, Value]:
-    return naming.name, naming.local, naming.build_tag
-
-
 def _requirement_problems(requirements: Sequence[tuple[str, Value]], values: Mapping[str, str]) -> Iterator[str]:
     for path, value in requirements:
         text = substitute(value, values)
@@ -139,10 +134,10 @@ def _name_problems(namings: Sequence[Naming], values: Mapping[str, str]) -> Iter
     paths: dict[object, str] = {}
     for index, naming in enumerate(namings):
         path = f"wheel.also-named[{index - 1}]" if index else "wheel.naming"
-        texts = name, local, tag = [substitute(part, values) for part in _parts(naming)]
+        texts = name, local, tag = [substitute(part, values) for part in naming.parts]
         invalid_parts = [
             f"{path}.{key}: expected {expected}, got {text[:80]!r}"
-            for (key, expected, pattern), text, part in zip(_NAMED, texts, _parts(naming), strict=True)
+            for (key, expected, pattern), text, part in zip(_NAMED, texts, naming.parts, strict=True)
             if part and not pattern.match(text)
         ]
         yield from invalid_parts

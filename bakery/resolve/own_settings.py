@@ -13,14 +13,14 @@ from bakery.core.errors import PlanError
 from bakery.core.names import with_derived
 from bakery.core.target_kinds import INGREDIENTS, TARGET_KINDS
 from bakery.plan.cells import Cell
-from bakery.plan.dockerfile import Copy, Run, Stage, Step
+from bakery.plan.dockerfile import Stage
 from bakery.plan.model import OwnSettings, Plan
 from bakery.plan.values import Value, substitute
 from bakery.recipe.models import Override, Recipe
 from bakery.recipe.overrides import changed
 from bakery.recipe.problems import nearest
 from bakery.resolve.matrix import CellDraft, matches
-from bakery.resolve.references import parse
+from bakery.resolve.references import parse, with_sources
 from bakery.resolve.select_toolkits import toolkit_of
 from bakery.resolve.settings import Settings
 from bakery.toolchains.registry import bases
@@ -173,19 +173,9 @@ def _with_endings(plan: Plan, ending: str, written: Mapping[str, Stage]) -> Iter
 
 def _renamed(stage: Stage, endings: Mapping[str, str]) -> Stage:
     """Return a stage that refers to others by their names with endings."""
-
-    def renamed(name: str) -> str:
-        return name + endings.get(name, "")
-
-    def with_names(step: Step) -> Step:
-        if isinstance(step, Copy):
-            return replace(step, from_=renamed(step.from_))
-        if isinstance(step, Run):
-            return replace(step, mounts=tuple(replace(item, from_=renamed(item.from_)) for item in step.mounts))
-        return step
-
+    names = {name: name + ending for name, ending in endings.items()}
     ending = endings.get(str(stage.base[0]), "")
     # ``FROM python-${PYTHON_VERSION}`` is a reference, too.
     base: Value = (*stage.base, ending) if stage.base[1:] else (f"{stage.base[0]}{ending}",)
     base = base if ending else stage.base
-    return replace(stage, base=base, steps=tuple(map(with_names, stage.steps)))
+    return replace(stage, base=base, steps=tuple(with_sources(step, names) for step in stage.steps))

@@ -13,7 +13,7 @@ from bakery.core.names import TARGET_ARCH, size_mb
 from bakery.core.target_kinds import GROUPS, IMAGE_KINDS, WHEEL_KINDS, Kind
 from bakery.plan.cells import Cell, Merged
 from bakery.plan.delivery import Audit
-from bakery.plan.dockerfile import Arg, Stage
+from bakery.plan.dockerfile import Stage
 from bakery.plan.model import Plan
 from bakery.plan.pull_request import for_pull_request
 from bakery.plan.values import Ref
@@ -101,7 +101,7 @@ def resolve(
         for_pull_request(plan)
     except UsageError as error:
         raise PlanError(f"ci.pull-request: {error.reason}", hint=error.hint) from error
-    names = {step.name for stage in plan.stages for step in stage.steps if isinstance(step, Arg)}
+    names = {name for stage in plan.stages for name in stage.declared}
     check_arguments(overrides, {*names, *plan.global_args, *plan.args, *build_variables(loaded)})
     return replace(plan, origins=settings.origins, overrides=buildx_overrides(overrides, plan.cells))
 
@@ -221,9 +221,9 @@ def _platform_variable(settings: Settings, cells: Sequence[Cell]) -> str:
 
 def _global_args(plan_stages: Sequence[Stage]) -> tuple[str, ...]:
     """Return the arguments that ``FROM`` lines use, without their expansions (``%%.*``)."""
-    names = (part.variable for stage in plan_stages for part in stage.base if isinstance(part, Ref))
+    names = dict.fromkeys(name for stage in plan_stages for name in stage.chosen_by)
     # BuildKit sets TARGETARCH itself.
-    return tuple(dict.fromkeys(name for name in names if name != TARGET_ARCH))
+    return tuple(name for name in names if name != TARGET_ARCH)
 
 
 def _audit(settings: Settings, builds: Sequence[Merged]) -> Audit:

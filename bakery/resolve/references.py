@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from bakery.core.errors import PlanError
 from bakery.core.names import DERIVED
-from bakery.plan.dockerfile import Add, Arg, Command, Env, Run, Script, Stage, Step
-from bakery.plan.values import Ref, Value
+from bakery.plan.dockerfile import Add, Arg, Command, Copy, Env, Run, Script, Stage, Step
+from bakery.plan.values import Ref, Value, names_in
 from bakery.recipe.models.text import REFERENCE
 
 _EXPANSIONS = {"MAJOR": "%%.*", "MINOR": "%.*"}
@@ -17,16 +17,9 @@ _EXPANSIONS = {"MAJOR": "%%.*", "MINOR": "%.*"}
 
 def parse(text: str) -> Value:
     """Return ``text`` with every ``${NAME}`` as a reference."""
-    parts: list[str | Ref] = []
-    end = 0
-    for match in REFERENCE.finditer(text):
-        if match.start() > end:
-            parts.append(text[end : match.start()])
-        parts.append(Ref(match.group(1)))
-        end = match.end()
-    if end < len(text) or not parts:
-        parts.append(text[end:])
-    return tuple(parts)
+    # Texts and names in turn.
+    pieces = enumerate(REFERENCE.split(text))
+    return tuple(Ref(piece) if index % 2 else piece for index, piece in pieces if piece) or ("",)
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Value, ...]:
@@ -78,8 +71,7 @@ def _expanded(ref: Ref) -> Ref:
 
 def references(steps: Iterable[Step]) -> tuple[str, ...]:
     """Return the names that steps refer to, once each, in order."""
-    refs = (part.name for step in steps for value in _values(step) for part in value if isinstance(part, Ref))
-    return tuple(dict.fromkeys(refs))
+    return names_in(value for step in steps for value in _values(step))
 
 
 def rename_arg(stage: Stage, old: str, new: str) -> Stage:
@@ -109,6 +101,16 @@ def rename_arg(stage: Stage, old: str, new: str) -> Stage:
                 return item
 
     return replace(stage, steps=tuple(map(step, stage.steps)))
+
+
+def with_sources(step: Step, names: Mapping[str, str]) -> Step:
+    """Return a step that mounts and copies from stages of other names; a stage that ``names`` lacks keeps its own."""
+    if isinstance(step, Copy):
+        return replace(step, from_=names.get(step.from_, step.from_))
+    if isinstance(step, Run):
+        mounts = (replace(mount, from_=names.get(mount.from_, mount.from_)) for mount in step.mounts)
+        return replace(step, mounts=tuple(mounts))
+    return step
 
 
 def _values(step: Step) -> Iterable[Value]:

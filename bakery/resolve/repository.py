@@ -19,7 +19,7 @@ def repository_of(root: Path) -> tuple[Path, Repository]:
     root = root.resolve()
     top = next((folder for folder in (root, *root.parents) if _is_top(folder)), root)
     folder = root.relative_to(top).as_posix().removeprefix(".")
-    pairs = (line.partition("=") for line in _text(top / ".gitmodules").splitlines())
+    pairs = (line.partition("=") for line in text_of(top / ".gitmodules").splitlines())
     modules = [value.strip(' \t"') for key, _, value in pairs if key.strip() == "path"]
     listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", f"*{_ATTRIBUTES}") or ""
     above = [path / _ATTRIBUTES for path in (root, *root.parents) if path.is_relative_to(top)]
@@ -27,7 +27,7 @@ def repository_of(root: Path) -> tuple[Path, Repository]:
     return top, Repository(
         folder,
         submodules=any(not folder or path.startswith(f"{folder}/") for path in modules),
-        lfs=any(re.search(r"(?m)^[^#\n]*[ \t]filter=lfs(?!\S)", _text(path)) for path in (*above, *below)),
+        lfs=any(re.search(r"(?m)^[^#\n]*[ \t]filter=lfs(?!\S)", text_of(path)) for path in (*above, *below)),
     )
 
 
@@ -37,8 +37,9 @@ def _is_top(folder: Path) -> bool:
     return marker.is_file() or leads(marker / "HEAD")
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path, most: int = _LARGEST) -> str:
+    """Return the text of a file, also behind a link; empty for none, for what is no file, and above ``most`` bytes."""
     try:
-        return read_plain(path, _LARGEST, follow=True).decode(errors="replace")
+        return read_plain(path, most, follow=True).decode(errors="replace")
     except OSError:
         return ""

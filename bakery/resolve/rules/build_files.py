@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bakery.recipe.toml_file import table
-from bakery.resolve.rules.setup_py import GpuFlags, read_gpu_flags, read_sources, rocm_lines
+from bakery.resolve.rules.setup_py import GpuFlags, called, read_gpu_flags, read_sources, rocm_lines
 from wheel_audit.requirements import parse_requirement
 
 _MOST_FILES = 100
@@ -192,7 +192,7 @@ def _setup_py(found: BuildFiles, text: str) -> None:
         if isinstance(node, ast.If | ast.IfExp | ast.Try) and not _is_main(node):
             continue
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = called(node)
             if name == "CUDAExtension" or (name.endswith("Extension") and _names_cuda(node)):
                 cuda.append(node.lineno)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

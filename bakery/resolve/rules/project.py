@@ -14,12 +14,11 @@ from packaging.requirements import Requirement
 from bakery.core.source_manifest import SourceManifest, first_link
 from bakery.plan.model import Plan
 from bakery.recipe.toml_file import table
+from bakery.resolve.repository import text_of
 from bakery.resolve.rules.build_files import BuildFiles, read_build_files
 from bakery.resolve.rules.source import SourceFacts, read_source
-from wheel_audit.plain_files import read_plain
 from wheel_audit.requirements import parse_requirement
 
-_LARGEST = 1 << 20
 _ENDS = frozenset({";", "&&", "|", "&", "(", ")"})
 _SYNTAX = frozenset({"||", "if", "for", "while", "until", "case", "select", "function", "{", "!", "[[", "install"})
 """Words of commands that are not judged: they may try programs, or install them."""
@@ -83,7 +82,7 @@ def read_project(plan: Plan, source: SourceManifest, one_wheel: tuple[str, str] 
     def is_sent(path: str, inside: str = folder) -> bool:
         return posixpath.normpath(f"{inside}/{path}") in source.entries
 
-    build_files = read_build_files(lambda name: _read(root / package / name))
+    build_files = read_build_files(lambda name: text_of(root / package / name))
     return Project(
         folder=folder,
         package=posixpath.normpath(package),
@@ -135,25 +134,18 @@ def _called(command: str) -> Iterator[str]:
 def _dependencies(folder: Path, programs: Mapping[str, str]) -> tuple[Requirement, ...] | None:
     """Return what a project requires to run; None if its build decides, and may require one of the programs."""
     try:
-        project = table(_read(folder / "pyproject.toml")).get("project")
+        project = table(text_of(folder / "pyproject.toml")).get("project")
     except ValueError:
         return None
     if isinstance(project, dict) and "dependencies" not in (project.get("dynamic") or ()):
         listed = project.get("dependencies", [])
         return tuple(filter(None, map(parse_requirement, map(str, listed)))) if isinstance(listed, list) else None
-    text = "".join(_read(folder / name) for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
+    text = "".join(text_of(folder / name) for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
     return None if any(dist in text for dist in programs.values()) else ()
 
 
 def _empty_submodules(folder: Path) -> Iterator[str]:
-    for match in re.finditer(r"(?m)^\s*path\s*=\s*(\S.*?)\s*$", _read(folder / ".gitmodules")):
+    for match in re.finditer(r"(?m)^\s*path\s*=\s*(\S.*?)\s*$", text_of(folder / ".gitmodules")):
         path = folder / match[1]
         if ".." not in path.parts and not (path.is_dir() and any(path.iterdir())):
             yield match[1]
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_plain(path, _LARGEST, follow=True).decode(errors="replace")
-    except OSError:
-        return ""

@@ -84,9 +84,7 @@ def read_sources(module: ast.Module) -> dict[str, str]:
     }
     named: list[ast.expr] = [value for name, value in constants.items() if "source" in name]
     for node in nodes:
-        if isinstance(node, ast.Call) and "Extension" in (
-            getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-        ):
+        if isinstance(node, ast.Call) and "Extension" in called(node):
             named += [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "sources")]
     items = [item for value in named for item in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
     paths = [(_path(item, constants, 0), item.lineno) for item in items]
@@ -107,6 +105,11 @@ def rocm_lines(module: ast.Module) -> frozenset[int]:
     return frozenset(lines)
 
 
+def called(call: ast.Call) -> str:
+    """Return the name of what is called, without its module; empty for another expression."""
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+
+
 def _words(test: ast.expr) -> str:
     """Return the names in a condition; nothing for one that compares with None or has several ways to be true."""
     nodes = list(ast.walk(test))
@@ -125,10 +128,10 @@ def _path(value: ast.expr, constants: dict[str, ast.expr], depth: int) -> str | 
         return _path(constants[value.id], constants, depth + 1) if value.id in constants else None
     if not isinstance(value, ast.Call):
         return None
-    called = getattr(value.func, "attr", "") or getattr(value.func, "id", "")
-    if called == "dirname" and any(isinstance(item, ast.Name) and item.id == "__file__" for item in ast.walk(value)):
+    function = called(value)
+    if function == "dirname" and any(isinstance(item, ast.Name) and item.id == "__file__" for item in ast.walk(value)):
         return ""
-    parts = [_path(item, constants, depth + 1) for item in value.args] if called == "join" else [None]
+    parts = [_path(item, constants, depth + 1) for item in value.args] if function == "join" else [None]
     return None if None in parts else posixpath.normpath(posixpath.join(*filter(None, parts), ""))
 
 

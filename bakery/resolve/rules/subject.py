@@ -20,7 +20,7 @@ from bakery.core.image_names import ImageName, parse
 from bakery.core.names import DERIVED, TESTED_TORCH, axis_variable, with_derived
 from bakery.plan.cells import Cell
 from bakery.plan.model import Plan
-from bakery.plan.values import Ref, Value
+from bakery.plan.values import Value, names_in
 from bakery.resolve.naming import always_required
 from bakery.resolve.rules.cache_use import CacheUse, Host, cache_use
 from bakery.resolve.rules.project import Project
@@ -59,7 +59,7 @@ class RuleSubject:
         test_command: the test command on the cell's system; empty for none.
         unnamed_axes: the axes in which other cells differ whose wheels have the same name.
         pythons: those of the platform's cells that build wheels of their own.
-        project: the facts about the source; None if rules about it do not apply.
+        project: the facts about the source; those of a source without faults if rules about it do not apply.
     """
 
     plan: Plan
@@ -81,7 +81,7 @@ class RuleSubject:
     test_command: str = ""
     unnamed_axes: tuple[str, ...] = ()
     pythons: tuple[str, ...] = ()
-    project: Project | None = None
+    project: Project = field(default_factory=Project)
     framework_index: str = ""
 
     @cached_property
@@ -235,7 +235,7 @@ def subjects(plan: Plan, host: Host | None = None, project: Project | None = Non
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in (*plan.cells, *plan.cibuildwheel_cells):
         if cell.own not in readers:
-            readers[cell.own] = _Reader(plan.of(cell), _like(cell, plan), unnamed, host or Host(), project)
+            readers[cell.own] = _Reader(plan.of(cell), _like(cell, plan), unnamed, host or Host(), project or Project())
         reader = readers[cell.own]
         groups.setdefault((cell.own, *reader.key(cell)), []).append(cell)
     yield from (readers[cells[0].own].subject(cells) for cells in groups.values())
@@ -250,15 +250,14 @@ class _Reader:
         alike: Sequence[Cell],
         unnamed: Mapping[str, tuple[str, ...]],
         host: Host,
-        project: Project | None,
+        project: Project,
     ) -> None:
         self._plan, self._host, self._project = plan, host, project
         self._cache = cache_use(plan)
         self._facts = facts = plan.facts
         pairs = (*facts.environment, *facts.config_settings)
         values = (*(value for _, value in pairs), *facts.requirements, facts.framework_index, *_names(plan))
-        refs = {part.name for value in values for part in value if isinstance(part, Ref)}
-        refs = {DERIVED[name][0] if name in DERIVED else name for name in refs}
+        refs = {DERIVED[name][0] if name in DERIVED else name for name in names_in(values)}
         self._key_args = tuple(sorted({*refs, *facts.declared, *_READ_BY_RULES}))
         self._unnamed = unnamed
         builders = [cell for cell in alike if cell.built_by == cell.id]
@@ -323,7 +322,7 @@ def _like(cell: Cell, plan: Plan) -> list[Cell]:
 
 def _names(plan: Plan) -> tuple[Value, ...]:
     """Return the texts that name the wheels of cells with one naming."""
-    return tuple(value for item in plan.audit.namings for value in (item.name, item.local, item.build_tag))
+    return tuple(value for item in plan.audit.namings for value in item.parts)
 
 
 def _unnamed_axes(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -334,7 +333,7 @@ def _unnamed_axes(plan: Plan) -> dict[str, tuple[str, ...]]:
     for cell in plan.cells:
         if cell.built_by == cell.id:
             names = names_of[cell.own]
-            values = plan.values_of_wheel(cell) if any(isinstance(part, Ref) for name in names for part in name) else {}
+            values = plan.values_of_wheel(cell) if names_in(names) else {}
             texts = (_text(name, values) for name in names)
             groups.setdefault((cell.axes["python"], cell.platform, cell.is_musl, *texts), []).append(cell)
     result: dict[str, tuple[str, ...]] = {}

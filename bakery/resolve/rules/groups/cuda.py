@@ -78,7 +78,7 @@ _CUDA_ELSEWHERE = re.compile(r"cuda|nvcc|nvidia", re.IGNORECASE)
 
 @rule("cuda-sources", "A project with CUDA code has a compiler for it", severity=Severity.WARNING)
 def _sources(subject: RuleSubject) -> Iterator[str]:
-    place = subject.project.build_files.cuda if subject.project else ""
+    place = subject.project.build_files.cuda
     # Another image, a package, a command or a variable of the recipe may bring a compiler.
     brought = subject.plan.facts.before_build or any(
         map(
@@ -98,7 +98,7 @@ def _separable(subject: RuleSubject) -> Iterator[str]:
     texts = {**subject.settings, **{f"CMAKE_ARGS: {name}": value for name, value in subject.cmake_defines.items()}}
     named = [name for name, value in texts.items() if name.endswith("CUDA_SEPARABLE_COMPILATION") and value in _ON]
     flagged = [name for name, value in {**subject.environment, **subject.settings}.items() if is_separable(value)]
-    place = subject.project.build_files.separable if subject.project else ""
+    place = subject.project.build_files.separable
     for where in (*named, *flagged, *filter(None, (place,))):
         yield f"{where} asks for device code that is linked, and clang compiles CUDA {subject.cuda} here"
 

@@ -83,18 +83,17 @@ def _as_torch(entry: str) -> str:
 def _arch_unset(subject: RuleSubject) -> Iterator[str]:
     # A list of the project's own, such as FLASH_ATTN_CUDA_ARCHS; torch then leaves the flags alone.
     has_own = any(_OWN_LIST.fullmatch(name) for name in subject.environment)
-    project = subject.project
     # With flags of its own, torch needs no list; without a file for nvcc, nothing does.
-    needs_none = project and (project.build_files.gpu_flags.place or not project.has_cuda_files)
+    needs_none = subject.project.build_files.gpu_flags.place or not subject.project.has_cuda_files
     if subject.torch and subject.compiler and not subject.arch_lists and not has_own and not needs_none:
         yield f"the extension is for torch {subject.torch}, with CUDA code, and {LIST} is not set"
 
 
 @rule("torch-arch-ignored", "The list of GPUs is the one that setup.py compiles for", severity=Severity.WARNING)
 def _arch_ignored(subject: RuleSubject) -> Iterator[str]:
-    flags = subject.project.build_files.gpu_flags if subject.project else None
+    flags = subject.project.build_files.gpu_flags
     text = subject.environment.get(LIST, "")
-    if flags is None or not flags.place or not subject.torch or not text:
+    if not flags.place or not subject.torch or not text:
         return
     code = flags.code(subject.cuda)
     if code and set(code) != set(device_code(text)):
@@ -105,7 +104,7 @@ def _arch_ignored(subject: RuleSubject) -> Iterator[str]:
 
 @rule("framework-pins", "What pyproject.toml requires of torch and JAX allows the cell's release")
 def _pins(subject: RuleSubject) -> Iterator[str]:
-    pins = subject.project.build_files.pins if subject.project else {}
+    pins = subject.project.build_files.pins
     for distribution, release in (("torch", subject.torch), ("jax", subject.jax), ("jaxlib", subject.jax)):
         for pin in pins.get(distribution, ()) if _is_release(release) else ():
             # The wheel requires something else than its project, whose requirement nothing installs.
@@ -159,12 +158,12 @@ def _clang(subject: RuleSubject) -> Iterator[str]:
 @rule("torch-standard", "No flag states an older C++ standard than torch's headers need", severity=Severity.WARNING)
 def _standard(subject: RuleSubject) -> Iterator[str]:
     recipe = {name: standard(text) for name, text in {**subject.environment, **subject.settings}.items()}
-    yield from _too_old(subject, recipe | (subject.project.build_files.standards if subject.project else {}))
+    yield from _too_old(subject, recipe | subject.project.build_files.standards)
 
 
 @rule("torch-standard-setup", "setup.py gives torch's extensions no older C++ standard than torch's headers need")
 def _standard_of_setup(subject: RuleSubject) -> Iterator[str]:
-    yield from _too_old(subject, subject.project.build_files.torch_standards if subject.project else {})
+    yield from _too_old(subject, subject.project.build_files.torch_standards)
 
 
 def _too_old(subject: RuleSubject, stated: Mapping[str, int]) -> Iterator[str]:

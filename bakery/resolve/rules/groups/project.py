@@ -14,21 +14,19 @@ from wheel_audit.text import listed, printable
 
 @rule("project-file", "The source folder is a Python project")
 def _project_file(subject: RuleSubject) -> Iterator[str]:
-    if subject.project and not subject.project.has_build_file:
+    if not subject.project.has_build_file:
         key = "source.path" if subject.project.package == subject.project.folder else "source.subdirectory"
         yield f"{subject.plan.place(key)}: neither pyproject.toml nor setup.py is in {subject.project.package}"
 
 
 @rule("test-files", "The files of the test exist")
 def _test_files(subject: RuleSubject) -> Iterator[str]:
-    linked = {path: (link, target) for path, link, target in (subject.project.linked_files if subject.project else ())}
+    linked = {path: (link, target) for path, link, target in subject.project.linked_files}
     for path, (link, target) in linked.items():
         # cp copies the link, not what it leads to.
         yield f"{subject.plan.place('test.files')}: {path!r}: {link!r} is a link; write {target!r}"
-    for path in subject.project.missing_files if subject.project else ():
-        if path in linked:
-            continue
-        yield f"{subject.plan.place('test.files')}: {path!r} is not in the source folder {subject.project and subject.project.folder}"
+    for path in (path for path in subject.project.missing_files if path not in linked):
+        yield f"{subject.plan.place('test.files')}: {path!r} is not in the source folder {subject.project.folder}"
 
 
 @rule("test-program", "Something installs the program of the test's command")
@@ -43,7 +41,7 @@ def _test_program_unlisted(subject: RuleSubject) -> Iterator[str]:
 
 def _programs(subject: RuleSubject, *, certain: bool) -> Iterator[str]:
     project = subject.project
-    if project is None or project.dependencies is None:
+    if project.dependencies is None:
         return
     required = (*subject.test_requirements, *filter(subject.applies, project.dependencies))
     names = {canonicalize_name(item.name) for item in required}
@@ -56,14 +54,14 @@ def _programs(subject: RuleSubject, *, certain: bool) -> Iterator[str]:
 
 @rule("git-submodules", "The git submodules of the source are checked out", severity=Severity.WARNING)
 def _submodules(subject: RuleSubject) -> Iterator[str]:
-    for path in subject.project.submodules if subject.project else ():
-        yield f"{path} of {subject.project and subject.project.folder} is an empty git submodule"
+    for path in subject.project.submodules:
+        yield f"{path} of {subject.project.folder} is an empty git submodule"
 
 
 @rule("missing-sources", "The source files that setup.py names exist", severity=Severity.WARNING)
 def _missing_sources(subject: RuleSubject) -> Iterator[str]:
     by_place: dict[str, list[str]] = {}
-    for place, path in subject.project.missing_sources if subject.project else ():
+    for place, path in subject.project.missing_sources:
         by_place.setdefault(place, []).append(path)
     for place, paths in by_place.items():
         yield f"{place} names {listed(map(printable, paths), 5)}, which the source does not have"
@@ -71,6 +69,6 @@ def _missing_sources(subject: RuleSubject) -> Iterator[str]:
 
 @rule("nightly-version", "Wheels of the night have a version of development", severity=Severity.WARNING)
 def _nightly_version(subject: RuleSubject) -> Iterator[str]:
-    version, place = subject.project.build_files.version if subject.project else ("", "")
+    version, place = subject.project.build_files.version
     if version and subject.plan.ci and subject.plan.ci.nightly and ".dev" not in version:
         yield f"{place}: version {printable(version)} is none of development, and ci.nightly publishes each night's wheels"

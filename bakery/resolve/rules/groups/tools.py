@@ -90,7 +90,7 @@ def _one_wheel(subject: RuleSubject) -> Iterator[str]:
         (f"3.{api[3:]}", f"{_PY_API} = {api!r}") if re.fullmatch(r"cp3\d+", api) else (api, f"{_PY_API} = {api!r}")
     )
     if not api:
-        floor, place = subject.project.one_wheel if subject.project else ("", "")
+        floor, place = subject.project.one_wheel
     if not re.fullmatch(r"py3|3\.\d+", floor):
         return
     served = [
