@@ -226,15 +226,8 @@ def workflow(plan: Plan, ci: Ci, repository: Repository) -> str:
             # Only releases on GitHub can be asked for their wheels.
             has_baseline=plan.max_growth is not None and ci.github_release,
             **(_sdist(plan, ci) if ci.sdist else {}),
-            metas=sorted(
-                {
-                    canonicalize_name(naming.meta).replace("-", "_")
-                    for audit in plan.audits
-                    for naming in audit.namings
-                    if naming.meta
-                }
-            ),
-            has_local_versions=any(naming.local for audit in plan.audits for naming in audit.namings),
+            metas=sorted({canonicalize_name(item.meta).replace("-", "_") for item in plan.namings if item.meta}),
+            has_local_versions=any(naming.local for naming in plan.namings),
             install_with_cibuildwheel=tuple(map(_with_cibuildwheel, ci.install)),
         ),
     )

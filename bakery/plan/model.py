@@ -21,7 +21,7 @@ from bakery.core.names import WHEEL_PYTHON, with_derived
 from bakery.core.target_kinds import INGREDIENTS, TARGET_KINDS, Kind
 from bakery.plan.build_facts import BuildFacts
 from bakery.plan.cells import Cell, Image, Merged, Target, selects
-from bakery.plan.delivery import Audit, Cache, Ci, Cibuildwheel, Override, Secret, SourceContext, Variable
+from bakery.plan.delivery import Audit, Cache, Ci, Cibuildwheel, Naming, Override, Secret, SourceContext, Variable
 from bakery.plan.dockerfile import Run, Stage
 from bakery.plan.values import Value, substitute
 
@@ -142,6 +142,11 @@ class Plan:
     def audits(self) -> tuple[Audit, ...]:
         """What the wheels of all cells must be, once each."""
         return tuple(dict.fromkeys((self.audit, *(own.audit for own in self.own.values()))))
+
+    @property
+    def namings(self) -> tuple[Naming, ...]:
+        """The names of the wheels of all cells."""
+        return tuple(naming for audit in self.audits for naming in audit.namings)
 
     def place(self, path: str) -> str:
         """Return where the recipe sets a value, and its dotted path, for messages: ``bakery.toml:7: test.files``."""

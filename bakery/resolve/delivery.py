@@ -60,7 +60,7 @@ def layer_cache(settings: Settings) -> Cache:
 
 def check_publish(plan: Plan) -> None:
     """Raise PlanError if a workflow publishes, and every wheel of all cells has a local version."""
-    if plan.ci and plan.ci.publish and all(naming.local for audit in plan.audits for naming in audit.namings):
+    if plan.ci and plan.ci.publish and all(naming.local for naming in plan.namings):
         raise PlanError(
             "ci.publish: every wheel has a local version, and public package indexes accept none",
             hint="remove ci.publish, and set ci.pages = true for an index of your own; or give the wheels a name without it, "

@@ -86,11 +86,8 @@ def _label(axis: str, values: set[str]) -> str:
 @rule("one-wheel-for-pythons", "One cell builds a wheel that serves several Pythons", severity=Severity.WARNING)
 def _one_wheel(subject: RuleSubject) -> Iterator[str]:
     api = subject.settings.get(_PY_API, "")
-    floor, place = (
-        (f"3.{api[3:]}", f"{_PY_API} = {api!r}") if re.fullmatch(r"cp3\d+", api) else (api, f"{_PY_API} = {api!r}")
-    )
-    if not api:
-        floor, place = subject.project.one_wheel
+    own = (re.sub(r"\Acp3(?=\d+\Z)", "3.", api), f"{_PY_API} = {api!r}")
+    floor, place = own if api else subject.project.one_wheel
     if not re.fullmatch(r"py3|3\.\d+", floor):
         return
     served = [
