@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from bakery.init.bases import BaseChoice
 from bakery.init.findings import LONGEST_COMMAND, Place, Rest, Toml, is_requirement, plain, shell_words
@@ -148,14 +149,14 @@ class _Reader:
         }
 
     def read(self) -> Cibuildwheel:
-        readers = {
+        readers: dict[str, Callable[[str, object], None]] = {
             "before-all": self._before_all,
             "before-build": self._before_build,
             "environment": self._environment,
             "config-settings": self._config_settings,
             "test-requires": self._test_requires,
-            "test-extras": self._test_extras,
-            "test-groups": self._test_groups,
+            "test-extras": partial(self._listed_in, "extra"),
+            "test-groups": partial(self._listed_in, "group"),
             "test-sources": self._test_sources,
             "test-command": self._test_command,
             "repair-wheel-command": self._repair,
@@ -312,13 +313,7 @@ class _Reader:
             raise _Refused("a recipe requires distributions of the package index only")
         self._keep("test.requirements", source, list(dict.fromkeys((*known, *requirements))))
 
-    def _test_extras(self, source: str, value: object) -> None:
-        self._listed_in(source, value, "extra")
-
-    def _test_groups(self, source: str, value: object) -> None:
-        self._listed_in(source, value, "group")
-
-    def _listed_in(self, source: str, value: object, what: str) -> None:
+    def _listed_in(self, what: str, source: str, value: object) -> None:
         """Add the requirements of some extras or dependency groups of pyproject.toml."""
         try:
             requirements = listed_requirements(self.pyproject, what, _texts(value))

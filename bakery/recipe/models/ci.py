@@ -62,7 +62,9 @@ def _check_store(value: str) -> str:
     return value
 
 
-_Refs = Annotated[tuple[Annotated[WorkflowLine, AfterValidator(_check_ref)], ...], Field(min_length=1)]
+_Refs = Annotated[
+    tuple[Annotated[WorkflowLine, AfterValidator(_check_ref)], ...], Field(min_length=1), AfterValidator(distinct)
+]
 
 
 class TestPublish(Model):
@@ -158,8 +160,3 @@ class Ci(Model):
                 f"expected {' or '.join(cell_ids.MACHINES)}", got=", ".join(map(repr, unknown)), quotes_value=True
             )
         return value
-
-    @field_validator("branches", "tags")
-    @classmethod
-    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return distinct(value)
