@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from bakery.core.addresses import without_credentials
 from bakery.core.errors import LockError
 from bakery.plan.cells import Cell
 from bakery.plan.dockerfile import Add, Stage
@@ -36,12 +37,12 @@ def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str,
 def _wrong(name: str, origin: str, required: Requirements | None) -> str:
     """Return why a distribution may not come from an address; empty if it may."""
     if required is None or name not in [str(canonicalize_name(item)) for item in required.direct]:
-        return f"{name} comes from {_shown(origin)}, and the recipe does not allow {name} to come from an address"
+        return f"{name} comes from {without_credentials(origin)}, and the recipe does not allow {name} to come from an address"
     # Markers may choose one of several addresses.
     named = list(_addresses(name, required.words))
     if not named or _location(origin) in map(_location, named):
         return ""
-    return f"{name} comes from {_shown(origin)}, and {' or '.join(map(_shown, named))} is required"
+    return f"{name} comes from {without_credentials(origin)}, and {' or '.join(map(without_credentials, named))} is required"
 
 
 def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:
@@ -61,11 +62,6 @@ def _location(address: str) -> tuple[str, ...]:
     path = parts.path.rpartition("@")[0] or parts.path if parts.scheme.startswith("git+") else parts.path
     folder = dict(urllib.parse.parse_qsl(parts.fragment)).get("subdirectory", "")
     return parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, folder
-
-
-def _shown(address: str) -> str:
-    parts = urllib.parse.urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 UPDATE_HINT = (

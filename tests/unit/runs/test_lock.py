@@ -144,6 +144,19 @@ def test_another_address_than_the_one_asked_for_is_refused(tmp_path: Path) -> No
     assert f"setuptools comes from https://evil/s.whl, and {ADDRESS} is required" in caught.value.details[0]
 
 
+def test_a_refusal_shows_no_credential_of_an_address(tmp_path: Path) -> None:
+    """Neither of the one in the lock nor of the one in the recipe: it may be a token in the query."""
+    secret = "https://user:canary@host/s-1-py3-none-any.whl?token=canary"
+    plan = injected(
+        tmp_path, direct=("setuptools",), word=f"setuptools @ {secret}", origin="https://evil/s.whl?key=canary"
+    )
+    with pytest.raises(LockError) as caught:
+        check_origins(tmp_path, plan, plan.cells, lock_file.cells(read_lock(tmp_path)))
+    (said,) = caught.value.details
+    assert "from https://evil/s.whl, and https://host/s-1-py3-none-any.whl is required" in said
+    assert "canary" not in said
+
+
 def test_markers_may_choose_one_of_several_addresses(tmp_path: Path) -> None:
     other = f"{ADDRESS}.other"
     words = (
