@@ -95,7 +95,7 @@ def run(  # noqa: PLR0913
 def completed(
     argv: Sequence[str], *, env: CleanEnvironment, cwd: Path | None = None, seconds: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of this machine to its end, without input; in its output, what is no text is replaced.
+    """Run a program of this machine to its end, without input; in its output, what is no UTF-8 is replaced.
 
     Raises OSError if it cannot be started, and subprocess.TimeoutExpired.
     """
@@ -105,7 +105,7 @@ def completed(
         env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         check=False,
         timeout=seconds,

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bakery.core import child
 from bakery.core.environment import for_tool
 from bakery.core.errors import EngineError, UsageError
 from bakery.core.target_kinds import Kind
@@ -137,15 +138,8 @@ def _debug(request: BakeRequest, target: Target, stage: str, banner: str) -> Non
     environment = for_tool(bake_environment(request), {"BUILDX_EXPERIMENTAL": "1"}, NAMES)
     call = Engine(request.environment).call()
     try:
-        shown = subprocess.run(
-            [*checked_argv(request), "--print"],
-            cwd=request.root,
-            env=environment,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=TIMEOUT_S,
-        )
+        argv = [*checked_argv(request), "--print"]
+        shown = child.completed(argv, env=environment, cwd=request.root, seconds=TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise EngineError(f"buildx gave no answer within {TIMEOUT_S:g} s", hint=DOCTOR) from error
     if shown.returncode:

@@ -39,7 +39,6 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "wheel_audit/expected_file.py": ({"tomllib.loads"}, "a file that the user names, of at most 1 MB"),
     "wheel_audit/tools.py": ({"capture_output"}, "tools with the limits of the audit's process"),
     "wheel_audit/worker.py": ({"pickle", "pickle.load"}, "what Bakery's own process writes"),
-    "runs/step_shell.py": ({"capture_output"}, "buildx prints the bake file"),
     "runs/stores.py": ({"http.client"}, "names of answers; it connects with `http_connection`"),
     "engine/client.py": ({"capture_output"}, "the docker client, which has seconds"),
     "engine/package_index.py": ({"urllib.request"}, "makes requests for `fetch`"),

@@ -36,13 +36,14 @@ def foreign(locked: Mapping[str, Materials], required: Mapping[str, Mapping[str,
 
 def _wrong(name: str, origin: str, required: Requirements | None) -> str:
     """Return why a distribution may not come from an address; empty if it may."""
+    shown = without_credentials(origin)
     if required is None or name not in [str(canonicalize_name(item)) for item in required.direct]:
-        return f"{name} comes from {without_credentials(origin)}, and the recipe does not allow {name} to come from an address"
+        return f"{name} comes from {shown}, and the recipe does not allow {name} to come from an address"
     # Markers may choose one of several addresses.
     named = list(_addresses(name, required.words))
     if not named or _location(origin) in map(_location, named):
         return ""
-    return f"{name} comes from {without_credentials(origin)}, and {' or '.join(map(without_credentials, named))} is required"
+    return f"{name} comes from {shown}, and {' or '.join(map(without_credentials, named))} is required"
 
 
 def _addresses(name: str, words: Iterable[str]) -> Iterator[str]:

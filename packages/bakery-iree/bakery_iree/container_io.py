@@ -78,7 +78,7 @@ class Tail(_PipeReader):
         super().__init__(pipe)
 
     def run(self) -> None:
-        """Read."""
+        """Read the pipe to its end."""
         with self._pipe:
             while chunk := os.read(self._pipe.fileno(), LOG):
                 self._bytes += chunk
@@ -108,7 +108,7 @@ class Receiver(_PipeReader):
         super().__init__(pipe)
 
     def run(self) -> None:
-        """Read."""
+        """Read the pipe to its end."""
         with self._pipe:
             while chunk := os.read(self._pipe.fileno(), _CHUNK):
                 self.size += len(chunk)
