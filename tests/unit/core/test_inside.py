@@ -66,7 +66,7 @@ def test_nothing_outside_is_written(inside: Inside, victim: Path, name: str) -> 
     assert (victim / "file").read_text() == "secret"
 
 
-@pytest.mark.parametrize("levels", [1, 5000])
+@pytest.mark.parametrize("levels", [1, 2100])
 def test_a_folder_is_removed_however_deep_it_is(inside: Inside, victim: Path, levels: int) -> None:
     real = inside.folder / "real"
     handle = os.open(real, os.O_RDONLY)
