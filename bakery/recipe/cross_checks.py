@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from packaging.utils import canonicalize_name
 
 from bakery.core import names, target_kinds
+from bakery.core.addresses import without_credentials
 from bakery.core.environment import OWN, PREFIX
 from bakery.recipe.models.matrix import OWN_KEYS
 from bakery.recipe.models.text import REFERENCE
@@ -128,7 +129,7 @@ def _direct(data: Table) -> Iterator[Problem]:
             name, at, address = REFERENCE.sub("0", str(word)).partition("@")
             name = name.partition("[")[0].strip()
             if at and address.strip() and ";" not in name and canonicalize_name(name) not in allowed:
-                what = f"{shorten(str(word))!r} is a URL, not a package of the index"
+                what = f"{shorten(without_credentials(str(word)))!r} is a URL, not a package of the index"
                 fix = f'require a release of the index, or allow it by name: builder.allow-direct = ["{name}"]'
                 yield Problem((table, key, index), what, fix)
 

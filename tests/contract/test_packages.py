@@ -212,6 +212,20 @@ def test_a_requirement_by_address_is_refused(bench: Bench) -> None:
     assert not bench.ran.exists()
 
 
+@pytest.mark.parametrize("start", ["evil @ ", ""], ids=["not allowed", "no requirement"])
+def test_a_refused_address_is_shown_without_what_may_be_a_secret(bench: Bench, start: str) -> None:
+    said = bench.resolve(f"{start}git+https://us3r:t0ken@host/evil.git?key=t0ken#subdirectory=a", code=1)
+    assert "git+https://host/evil.git#subdirectory=a" in said
+    assert not {"us3r", "t0ken"} & set(re.findall(r"\w+", said))
+
+
+@pytest.mark.parametrize("user", ["us3r:t0ken", "t0ken"])
+def test_an_allowed_address_holds_no_user(bench: Bench, user: str) -> None:
+    said = bench.resolve(f"evil @ git+https://{user}@host/evil.git", options=("--direct=evil",), code=1)
+    assert "the address of evil holds a user or a password" in said
+    assert "t0ken" not in said
+
+
 @pytest.mark.parametrize("line", ["--index-url=http://evil/simple", "-e .", "./evil", "git+https://host/evil.git"])
 def test_a_line_of_a_project_that_is_no_requirement_is_refused(bench: Bench, line: str) -> None:
     listed = bench.folder / "build-requires.txt"

@@ -57,13 +57,16 @@ def text_of(command: Command | Script) -> str:
 @pytest.mark.parametrize("table", ["builder", "native", "test", "image"])
 def test_a_recipe_s_own_requirement_by_address_is_told_with_its_line(tmp_path: Path, table: str) -> None:
     more = 'command = "x"\ninto = "y"\n' if table == "native" else ""
-    text = f'name = "demo"\n[{table}]\n{more}requirements = [\n    "Own @ https://host/own-1-py3-none-any.whl",\n]\n'
+    text = (
+        f'name = "demo"\n[{table}]\n{more}requirements = [\n    "Own @ https://t0ken@host/own-1-py3-none-any.whl",\n]\n'
+    )
     (tmp_path / "bakery.toml").write_text(text)
     with pytest.raises(RecipeError) as caught:
         load(None, tmp_path)
     said = "\n".join([caught.value.message, *caught.value.details, caught.value.hint])
     assert "is a URL, not a package of the index" in said
     assert 'builder.allow-direct = ["Own"]' in said
+    assert "t0ken" not in said
     assert f"bakery.toml:{text.splitlines().index('requirements = [') + 2}" in said
     allowed = "allow-direct = ['own']\n"
     text = (

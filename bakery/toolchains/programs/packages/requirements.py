@@ -17,6 +17,8 @@ BUILT_HERE = "  # built from its source"
 EXTRA = re.compile(r"(?P<name>\S+) \S+ does not provide the extra '(?P<extra>[^']*)'")
 """pip's warning where a requirement has an extra that its distribution does not know."""
 
+ADDRESS = re.compile(r"://(?:[^/?#\s]*@)?([^?#\s]*)(?:\?[^#\s]*)?")
+
 Package = Dict[str, Any]
 
 
@@ -46,8 +48,15 @@ def words_of(arguments: list[str]) -> list[str]:
             words += [line.strip() for line in stream if line.strip()]
     bad = [word for word in words if requirement(word) is None]
     if bad:
-        sys.exit("\n".join("bakery: " + repr(word) + " is no requirement, such as 'cmake>=3.26'" for word in bad))
+        sys.exit(
+            "\n".join("bakery: " + repr(shown(word)) + " is no requirement, such as 'cmake>=3.26'" for word in bad)
+        )
     return words
+
+
+def shown(text: str) -> str:
+    """Return a text whose addresses have no user, password and query: they may be secret, and others read logs."""
+    return ADDRESS.sub(r"://\1", text)
 
 
 def check_direct(words: Collection[str], allowed: Collection[str], whose: str = "") -> None:
@@ -60,7 +69,7 @@ def check_direct(words: Collection[str], allowed: Collection[str], whose: str = 
 
 def refuse(refused: list[tuple[str, str]], whose: str) -> NoReturn:
     """Exit with a message about a refused package and how to allow it."""
-    lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + url for name, url in refused]
+    lines = ["bakery: " + (whose + " requires " if whose else "") + name + " @ " + shown(url) for name, url in refused]
     names = ", ".join('"' + canonical(name) + '"' for name, _ in refused)
     sys.exit(
         "\n".join(lines) + "\nbakery: an address is no package of the index, and the recipe does not allow it\n"

@@ -20,6 +20,7 @@ import zipfile
 from typing import Any, Dict, List, NamedTuple
 
 from . import download, pip_alone, sdist
+from .requirements import shown
 from .unpack import inside, unpack
 
 BUILT_WITH = ["setuptools", "wheel"]
@@ -136,14 +137,16 @@ def archive(entry: sdist.Entry, index: str, name: str, folder: str, sha256: str 
 def of_address(name: str, address: str, folder: str, sha256: str = "") -> Source:
     """Return the source at a URL: an archive or a git repository; exit if it cannot be downloaded."""
     parts = urllib.parse.urlsplit(address)
-    if parts.password:
+    # Over ssh a user is no secret; over https one alone is often a token.
+    if parts.password or (parts.username and parts.scheme != "git+ssh"):
         sys.exit(
-            "bakery: the address of " + name + " holds a password, which a lock and logs would show: use a netrc file"
+            "bakery: the address of " + name + " holds a user or a password, which a lock and logs would show: "
+            "use a netrc file"
         )
     if parts.scheme in ("git+https", "git+http", "git+ssh"):
         return clone(name, address, folder)
     if parts.scheme not in ("http", "https"):
-        sys.exit("bakery: cannot fetch " + name + " @ " + address + ": expected https or git+https")
+        sys.exit("bakery: cannot fetch " + name + " @ " + shown(address) + ": expected https or git+https")
     hashes = {key: value for key, value in urllib.parse.parse_qsl(parts.fragment) if key != "subdirectory"}
     file = urllib.parse.unquote(parts.path.rsplit("/", 1)[-1])
     entry = sdist.Entry(parts._replace(fragment="").geturl(), file, hashes)
@@ -155,7 +158,7 @@ def clone(name: str, address: str, folder: str) -> Source:
     parts = urllib.parse.urlsplit(address)
     path, ref = parts.path.rsplit("@", 1) if "@" in parts.path else (parts.path, "HEAD")
     if ref.startswith("-"):
-        sys.exit("bakery: cannot fetch " + name + " @ " + address + ": " + ref + " is no commit, branch or tag")
+        sys.exit("bakery: cannot fetch " + name + " @ " + shown(address) + ": " + ref + " is no commit, branch or tag")
     subdirectory = dict(urllib.parse.parse_qsl(parts.fragment)).get("subdirectory", "")
     url = parts._replace(scheme=parts.scheme[4:], path=path, fragment="").geturl()
     settings = ["core.hooksPath=/dev/null", "advice.detachedHead=false", "protocol.allow=never"]
@@ -165,7 +168,7 @@ def clone(name: str, address: str, folder: str) -> Source:
 
     def run(*words: str) -> None:
         if subprocess.run([*git, *words], check=False).returncode:
-            sys.exit("bakery: cannot fetch " + name + " @ " + address + ": git says why above")
+            sys.exit("bakery: cannot fetch " + name + " @ " + shown(address) + ": git says why above")
 
     run("clone", "--quiet", "--no-checkout", "--", url, ".")
     # The clone has one branch of its own, the default one. As for pip, a branch comes before a tag of its name.
