@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 
 import plans
 import pytest
 from repositories import commit, compared, git
+from sample import sampled
 
 from bakery.cli.recipes import resolved
 from bakery.core.errors import PlanError
@@ -180,9 +182,14 @@ def test_changed_submodules_are_named(with_submodule: Path, name: str, changed: 
     assert "sub" in {name.partition("/")[0] for name in differing(with_submodule, found.commit) or ()}
 
 
-@pytest.mark.parametrize("change", ["new file", "changed file", "changed file below", "commit"])
-@pytest.mark.parametrize("ignore", ["", "none", "untracked", "dirty", "all"])
-@pytest.mark.parametrize("place", [".gitmodules", ".git/config"])
+CHANGES = ("new file", "changed file", "changed file below", "commit")
+IGNORED = ("", "none", "untracked", "dirty", "all")
+
+
+# Three has no common divisor with the number of either: the sample has each with each.
+@pytest.mark.parametrize(
+    ("place", "ignore", "change"), sampled(product((".gitmodules", ".git/config"), IGNORED, CHANGES), 3)
+)
 def test_a_submodule_makes_a_version_dirty_as_for_git(
     with_submodule: Path, ignore: str, change: str, place: str
 ) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import jsonschema
@@ -18,6 +19,7 @@ from cibuildwheel.environment import parse_environment
 from cibuildwheel.options import BuildOptions, CommandLineArguments, EnvironmentFormat
 from cibuildwheel.options import Options as CibuildwheelOptions
 from file_trees import write_files
+from sample import sampled
 
 from bakery.core.names import SYSTEMS
 from bakery.emit.cibuildwheel import configurations, identifier, variants
@@ -58,8 +60,7 @@ def wanted(cells: tuple[Cell, ...], system: str) -> list[str]:
     return sorted(identifier(cell) for cell in cells if cell.platform.startswith(f"{system}/"))
 
 
-@pytest.mark.parametrize("platform", ["own", "linux/arm64"])
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("recipe", "platform"), sampled(product(RECIPES, ["own", "linux/arm64"]), 3))
 def test_identifiers_are_the_plans_cells(recipe: str, platform: str, tmp_path: Path) -> None:
     plan = plans.plan_of_file(recipe, ROOT, *([f"*.platform={platform}"] if platform != "own" else []))
     configs = write(plan, tmp_path)

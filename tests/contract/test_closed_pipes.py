@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from file_trees import write_files
+from sample import sampled
 
 
 @pytest.fixture
@@ -30,9 +31,12 @@ def test_a_closed_pipe_is_no_failure(stream: str, words: list[str], code: int, p
     assert done.returncode == code
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+CLOSED = ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")
+ENDS = {"plan": 0, "schema": 0, "plan --only cp399": 2, "check -r none": 3}
+
+
 @pytest.mark.parametrize(
-    ("words", "code"), [("plan", 0), ("schema", 0), ("plan --only cp399", 2), ("check -r none", 3)]
+    ("words", "code", "closed"), sampled([(*end, closed) for end in ENDS.items() for closed in CLOSED], 3)
 )
 def test_a_stream_that_is_closed_is_no_failure(closed: str, words: str, code: int, project: Path) -> None:
     argv = ["sh", "-c", f'exec "$0" -m bakery {words} {closed}', sys.executable]

@@ -50,12 +50,12 @@ def check_of(place: Place, scene: Scene) -> Check:
 def everything(scene: Scene, first: int, *, every: bool) -> Iterator[tuple[Sequence[str], Path]]:
     """Yield commands and the folders that they run in.
 
-    Without ``every``, a group has every sixth command from ``first``, and a project one in sixteen, and ``wheel``.
+    Without ``every``, a group has every twelfth command from ``first``, and a project one in 32, and ``wheel``.
     """
     lines = list(commands.lines(scene))
-    yield from ((words, scene.checkout) for words in (lines if every else lines[first % 6 :: 6]))
+    yield from ((words, scene.checkout) for words in (lines if every else lines[first % 12 :: 12]))
     for number, folder in enumerate(scene.projects.values()):
-        sample = [*commands.OF_A_PROJECT[number % 16 :: 16], ["wheel"]]
+        sample = [*commands.OF_A_PROJECT[number % 32 :: 32], ["wheel"]]
         yield from ((words, folder) for words in (commands.OF_A_PROJECT if every else sample))
     for number, path in enumerate(scene.recipes.values()):
         sample = [commands.OF_A_RECIPE[number % 3], ["wheel"]]

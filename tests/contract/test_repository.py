@@ -115,7 +115,7 @@ CASES = [(tool, state) for tool in TOOLS for state in STATES if (tool, state) !=
 """Their number of states has no common divisor with what is sampled: each case of the sample has another tool and state."""
 
 
-@pytest.mark.parametrize(("tool", "state"), sampled(CASES, 61))
+@pytest.mark.parametrize(("tool", "state"), sampled(CASES, 121))
 def test_tools_answer_as_in_the_checkout(python: Path, tmp_path: Path, tool: str, state: str) -> None:
     checkout = STATES[state](tmp_path / "made", tool)
     step = Step(checkout, tmp_path / "step")
