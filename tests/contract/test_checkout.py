@@ -186,7 +186,7 @@ CHANGES = ("new file", "changed file", "changed file below", "commit")
 IGNORED = ("", "none", "untracked", "dirty", "all")
 
 
-# Three has no common divisor with the number of either: the sample has each with each.
+# Three has no common divisor with the number of any of them, so the sample has each value several times.
 @pytest.mark.parametrize(
     ("place", "ignore", "change"), sampled(product((".gitmodules", ".git/config"), IGNORED, CHANGES), 3)
 )

@@ -213,9 +213,18 @@ def test_a_requirement_by_address_is_refused(bench: Bench) -> None:
     assert not bench.ran.exists()
 
 
-@pytest.mark.parametrize("start", ["evil @ ", ""], ids=["not allowed", "no requirement"])
-def test_a_refused_address_is_shown_without_what_may_be_a_secret(bench: Bench, start: str) -> None:
-    said = bench.resolve(f"{start}git+https://us3r:t0ken@host/evil.git?key=t0ken#subdirectory=a", code=1)
+@pytest.mark.parametrize(
+    ("start", "user"),
+    [
+        ("evil @ ", "us3r:t0ken"),
+        ("", "us3r:t0ken"),
+        ("evil @ ", "t0ken"),
+        ("evil @ ", "us3r:pa/t0ken"),
+        ("", "a:b?t0ken#"),
+    ],
+)
+def test_a_refused_address_is_shown_without_what_may_be_a_secret(bench: Bench, start: str, user: str) -> None:
+    said = bench.resolve(f"{start}git+https://{user}@host/evil.git?key=t0ken#subdirectory=a", code=1)
     assert "git+https://host/evil.git#subdirectory=a" in said
     assert not {"us3r", "t0ken"} & set(re.findall(r"\w+", said))
 

@@ -17,7 +17,8 @@ BUILT_HERE = "  # built from its source"
 EXTRA = re.compile(r"(?P<name>\S+) \S+ does not provide the extra '(?P<extra>[^']*)'")
 """pip's warning where a requirement has an extra that its distribution does not know."""
 
-ADDRESS = re.compile(r"://(?:[^/?#\s]*@)?([^?#\s]*)(?:\?[^#\s]*)?")
+ADDRESS = re.compile(r"://(?:[^/?#\s]*@|[^/?#\s]*:(?!\d*(?:[/?#\s]|$))\S*@)?([^?#\s]*)(?:\?[^#\s]*)?")
+"""An address, with its user and password; a password that is not encoded goes on to the last ``@``."""
 
 Package = Dict[str, Any]
 
