@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 import time
-import tomllib
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import proof_ledger
 import pytest
-from proof_ledger import in_order, page, read, state
+from proof_ledger import in_order, read, state
 from repositories import commit, git
 
 PROOFS = """
@@ -124,22 +123,3 @@ def test_the_oldest_first(project: Path) -> None:
     assert in_order(project, proofs, stale) == ["tests/test_c.py", "tests/test_a.py", "tests/test_b.py"]
     older = {**stale, proofs[0]: replace(entries[proofs[0]], on=date(2026, 11, 2))}
     assert in_order(project, proofs, older) == ["tests/test_c.py", "tests/test_b.py", "tests/test_a.py"]
-
-
-def test_the_page_shows_the_ledger() -> None:
-    written = (proof_ledger.ROOT / proof_ledger.PAGE).read_text(encoding="utf-8")
-    assert written == page(read(proof_ledger.ROOT))
-
-
-def test_each_file_of_proofs_declares_what_it_depends_on() -> None:
-    declared = tomllib.loads((proof_ledger.ROOT / proof_ledger.PACKAGES).read_text(encoding="utf-8"))
-    for file, paths in declared.items():
-        assert [path for path in (file, *paths) if not (proof_ledger.ROOT / path).exists()] == []
-    marked = [
-        str(path.relative_to(proof_ledger.ROOT))
-        for folder in ("tests", "packages")
-        for path in (proof_ledger.ROOT / folder).rglob("test_*.py")
-        if path != Path(__file__)
-        and ("mark.proof" in (text := path.read_text()) or "sampled(" in text or "@given" in text)
-    ]
-    assert sorted(set(marked) - declared.keys()) == []
