@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from pydantic import BaseModel
 
@@ -16,8 +17,8 @@ def origins_of(loaded: Loaded) -> dict[str, tuple[str, str]]:
     """Return the values that a recipe sets, without those of variables, and the defaults of all other keys."""
     written = dict(_written(loaded.recipe, ""))
     origins = {
-        path: (as_text(value), "default")
-        for path, value in _defaults(Recipe, "")
+        path: (text, "default")
+        for path, text in _default_texts().items()
         # Another source takes the place of the folder.
         if (path != "source.path" or "source" not in loaded.recipe.model_fields_set)
         and (path != "matrix.overrides" or not loaded.recipe.matrix.overrides)
@@ -52,6 +53,11 @@ def _changes(override: Override, path: str) -> Iterator[tuple[str, str]]:
     for table, values in tables.items():
         for key, value in values.items():
             yield f"{path}.{table}.{key}", f"{as_text(value)} for {cells}"
+
+
+@cache
+def _default_texts() -> Mapping[str, str]:
+    return {path: as_text(value) for path, value in _defaults(Recipe, "")}
 
 
 def _defaults(model: type[Model], prefix: str) -> Iterator[tuple[str, object]]:

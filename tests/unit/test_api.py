@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elfs import shared_object
 from pages import ROOT, blocks
 from typer.testing import CliRunner
-from wheels import write_wheel
 
 import bakery
 from bakery.cli.app import app
@@ -183,18 +181,6 @@ def test_the_library_refuses_what_the_command_refuses(tmp_path: Path) -> None:
             act()
         assert "explain" in caught.value.hint
     assert not list(tmp_path.iterdir())
-
-
-def test_a_wheel_is_audited_against_its_cell(tmp_path: Path) -> None:
-    plan = bakery.open(tmp_path, environ={}).recipe(RECIPE).plan()
-    wheel = write_wheel(tmp_path, "cp311-cp311-manylinux_2_34_x86_64", {"demo/_core.so": shared_object()})
-    alone, planned = bakery.audit(wheel), bakery.audit(wheel, plan)
-    assert "device-code-absent" not in {finding.check for finding in alone.findings}
-    assert planned.path == wheel
-    (tmp_path / "other").mkdir()
-    other = write_wheel(tmp_path / "other", "cp312-cp312-manylinux_2_34_x86_64", {"demo/_core.so": shared_object()})
-    with pytest.raises(UsageError, match="is in no cell of recipe demo"):
-        bakery.audit(other, plan)
 
 
 def test_what_the_options_are_called_is_what_they_are() -> None:

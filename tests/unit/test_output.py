@@ -260,28 +260,6 @@ def test_the_page_shows_text() -> None:
     assert text.endswith("</script>\n")
 
 
-def test_a_wrong_command_line_is_text(tmp_path: Path) -> None:
-    wheel = "\x1b]0;owned\x07.whl"
-    lines = (["audit", wheel], ["audit", "--\x1b[31m"], ["\x1b[2J"], ["reproduce", wheel], ["schema", "\x9b2J"])
-    # One process imports Bakery for all of them.
-    program = f"""
-import os, sys
-from bakery.cli.app import main
-for words in {lines!r}:
-    if child := os.fork():
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-    else:
-        sys.argv[1:] = words
-        main()
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    codes = done.stdout.split()
-    assert len(codes) == len(lines)
-    assert set(codes) <= {"2", "10"}
-    assert "Traceback" not in done.stderr
-    assert is_text(done.stdout + done.stderr)
-
-
 def test_a_log_is_printed_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "x.log"
     log.write_bytes("".join(HOSTILE.values()).encode(errors="replace") + b"\xff\n")
@@ -319,21 +297,6 @@ def test_commands_to_copy_are_quoted() -> None:
 @pytest.mark.parametrize("text", ['f"next: wheel-bakery -C {folder} wheel"', 'f"run `chmod u+r {path}`"'])
 def test_an_unquoted_command_is_found(text: str) -> None:
     assert list(unquoted("x.py", ast.parse(text)))
-
-
-def test_the_next_command_of_init_is_one_that_can_be_copied(tmp_path: Path) -> None:
-    folder = tmp_path / "it's $(touch ran) `touch ran`; touch ran"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text(
-        '[project]\nname = "x"\nversion = "1"\n[build-system]\nrequires = ["setuptools"]\n'
-    )
-    init = [sys.executable, "-m", "bakery", "init", "--yes", str(folder)]
-    done = subprocess.run(init, cwd=tmp_path, capture_output=True, text=True, check=True)
-    (command,) = [line for line in done.stdout.splitlines() if line.startswith("next: ")]
-    show = command.removeprefix("next: ").replace("wheel-bakery", "printf %s\\\\n", 1)
-    words = subprocess.run(["sh", "-c", show], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert words.splitlines() == ["-C", str(folder), "wheel"]
-    assert not list(tmp_path.rglob("ran"))
 
 
 def test_an_error_is_not_endless() -> None:

@@ -56,7 +56,7 @@ def test_a_bomb_is_a_failed_call(tmp_path: Path, name: str) -> None:
     assert peak < 64 << 20
 
 
-@pytest.mark.parametrize(("number", "values"), [(5010, 4), (100_010, 13)])
+@pytest.mark.parametrize(("number", "values"), [(5010, 4), pytest.param(100_010, 13, marks=pytest.mark.proof)])
 def test_every_repetition_has_its_time(tmp_path: Path, number: int, values: int) -> None:
     """For each, iree-benchmark-module 3.13.0 writes 13 values in some 400 bytes."""
     names = {f"name{index}": "x" * (360 // (values - 3)) for index in range(values - 3)}

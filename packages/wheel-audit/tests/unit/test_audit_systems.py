@@ -23,7 +23,7 @@ from wheel_audit.limits import Budget
 from wheel_audit.macho import read_macho
 from wheel_audit.pe import read_pe
 from wheel_audit.systems import is_system_library
-from wheel_audit.tools import ToolResults
+from wheel_audit.tools import AuditwheelReport, ToolResults
 
 ARM = "cp311-cp311-macosx_11_0_arm64"
 BOTH = "cp311-cp311-macosx_10_9_universal2"
@@ -36,6 +36,7 @@ ON_WINDOWS = ExpectedWheel(name="demo", version="1.0", python="3.11", platform="
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wheel_audit.wheel.run_tools", lambda path, **about: ToolResults())
+    monkeypatch.setattr("wheel_audit.wheel.run_auditwheel", lambda path: AuditwheelReport())
 
 
 def mac(data: bytes, tag: str = ARM, **more: bytes) -> Make:
