@@ -141,7 +141,7 @@ def releases(
     The rest is as in `files_of`.
     """
     files = files_of(index, name, ca_bundle=ca_bundle, timeout_s=timeout_s, yanked=yanked)
-    return sorted({version for file in files if (version := _version(file, name, sdist=sdist))})
+    return sorted({version for file in files if (version := _version(file, sdist=sdist))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ def _linked(tag: str) -> Link:
     return Link(name, place, sha256, _YANKED.search(tag) is not None)
 
 
-def _version(file: str, name: str, *, sdist: bool) -> Version | None:
+def _version(file: str, *, sdist: bool) -> Version | None:
     try:
         if file.endswith(".whl"):
             return None if sdist else parse_wheel_name(file)[1]
