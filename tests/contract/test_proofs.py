@@ -73,9 +73,8 @@ def states(project: Path) -> str:
     return " ".join(found.get(f"test_{name}", "gone") for name in ("good", "bad", "absent", "other"))
 
 
-@pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "loadfile")], ids=["one", "two"])
-def test_what_became_of_each(project: Path, processes: tuple[str, ...]) -> None:
-    run(project, *processes)
+def test_what_became_of_each(project: Path) -> None:
+    run(project, "-n", "2", "--dist", "loadfile")
     entries = read(project)
     assert {proof.partition("::")[2]: (entry.result, entry.cases) for proof, entry in entries.items()} == {
         "test_good": ("passed", 1),

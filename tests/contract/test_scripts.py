@@ -1006,6 +1006,7 @@ def test_metadata_without_a_version(tmp_path: Path) -> None:
 
 def test_a_tool_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
     with fails("finish: cannot run auditwheel: …"):
         finish.run("auditwheel", "repair")
 

@@ -78,6 +78,7 @@ def listed(wheel: Path) -> tuple[set[str], set[str]]:
     return first, second
 
 
+@pytest.mark.proof
 def test_a_backend_that_asks_for_cmake(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", "scikit-build-core")
     (wheel,) = bakery(folder, "wheel").wheels

@@ -308,6 +308,7 @@ def test_objects_of_a_store(machine: Machine, tmp_path: Path) -> None:
     assert machine.seen(done.log("wheel-cp311")) == {"setup": ALWAYS}
 
 
+@pytest.mark.proof
 def test_reproduce_needs_the_same_grants(machine: Machine, baked: Done) -> None:
     wheel = str(baked.wheels[0])
     refused = machine.run(baked.folder, "reproduce", wheel, code=2, more={"BAKERY_ALLOW": ""})

@@ -103,6 +103,7 @@ def test_a_step_that_cells_share_fails_once(tmp_path: Path, parallel: str) -> No
     assert wheels(folder) == ["a", "b", "c", "other"]
 
 
+@pytest.mark.proof
 def test_fail_fast_ends_the_others(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["bad", "c", "d"], BAD + "\ntime.sleep(60)")
     done = bakery(folder, "wheel", "--fail-fast", "--max-parallel", "2", code=7, timeout_s=300)

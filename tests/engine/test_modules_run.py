@@ -122,6 +122,7 @@ def test_modules_are_validated_by_a_job(tmp_path: Path, image: str) -> None:
     assert not (tmp_path / "b.tar").exists()
 
 
+@pytest.mark.proof
 def test_module_for_another_machine_is_told_as_what_it_is(tmp_path: Path, image: str) -> None:
     """The record lies: the code is aarch64's. Without a record, the code itself says for which machine it is."""
     module = tmp_path / "a.vmfb"

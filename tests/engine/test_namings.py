@@ -55,6 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return extension(folder, RECIPE, SOURCE)
 
 
+@pytest.mark.proof
 def test_one_build_has_several_names(project: Path) -> None:
     done = bakery(project, "full")
     clean, local, tagged = (

@@ -56,7 +56,7 @@ def baked(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None
 @pytest.mark.parametrize(
     ("program", "stages"),
     [
-        ("cache/carry-ccache", set()),
+        pytest.param("cache/carry-ccache", set(), marks=pytest.mark.proof),
         ("finish/archive.py", {"repair"}),
         pytest.param("test/smoke.py", set(), marks=pytest.mark.proof),
         pytest.param("source/requires.py", {"project", "repository"}, marks=pytest.mark.proof),

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.engine
 CELL = "cp311-flavourf0"
 
 
+@pytest.mark.proof
 def test_never_more_compilers_than_slots(tmp_path: Path) -> None:
     token = f"t{uuid.uuid4().hex}"
     project = slow_project(tmp_path / "one", token, cells=3, files=2, rounds=200_000, jobs=4)

@@ -57,7 +57,7 @@ def commands(said: str) -> list[str]:
     return [line for line in said.splitlines() if line.lstrip().startswith("::") or "##[" in line]
 
 
-@pytest.mark.parametrize("progress", ["plain", "tty", "rawjson"])
+@pytest.mark.parametrize("progress", ["plain", "tty", pytest.param("rawjson", marks=pytest.mark.proof)])
 def test_what_a_step_prints_is_text(project: Path, tmp_path: Path, progress: str) -> None:
     summary = tmp_path / "summary.md"
     ci = {"CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}

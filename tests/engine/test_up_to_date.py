@@ -124,6 +124,7 @@ def test_a_tag_that_moves_is_noticed(
         shell(engine_environment, "docker", "rmi", "--force", tag)
 
 
+@pytest.mark.proof
 def test_a_file_that_changes_during_a_bake_is_not_taken_for_built(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", RECIPE.replace('"3.11", ', ""), SOURCE)
     bakery(folder, "wheel")

@@ -24,6 +24,7 @@ def misses(folder: Path) -> dict[str, str]:
     return {Path(item["object"]).name: item["reason"] for item in told}
 
 
+@pytest.mark.proof
 def test_the_file_or_argument_that_differed_is_named(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", RECIPE, f'#include "own.h"\nint own = OWN;\n{SOURCE}// {uuid.uuid4()}\n')
     header = folder / "src" / "own.h"
