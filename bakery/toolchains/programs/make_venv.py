@@ -3,14 +3,18 @@
 Usage: PYTHON -I -S make_venv.py FOLDER
 
 ``python -m venv`` runs pip to install itself, which takes seconds. This copies pip, with its bytecode, from Bakery's
-tools or from the base where they have the same Python, and else unpacks the wheel that Python brings.
+tools or from the base where they have the same Python, and else unpacks the wheel that Python brings. Where it has no
+bytecode, as in that wheel and in images that save space, it is compiled here, once: each start of pip would do so again.
 """
 
 from __future__ import annotations
 
+import compileall
 import ensurepip
 import glob
+import importlib.util
 import os
+import py_compile
 import re
 import shutil
 import sys
@@ -59,6 +63,17 @@ def bundled_wheel() -> str:
     return next(filter(is_new, wheels), "")
 
 
+def compile_pip(target: str) -> None:
+    """Compile the package pip in a folder of packages, unless that is done.
+
+    The bytecode names the content of its source, not its time: it is the same in every build, and never taken for that of
+    another pip.
+    """
+    pip = os.path.join(target, "pip")
+    if not os.path.exists(importlib.util.cache_from_source(os.path.join(pip, "__init__.py"))):
+        compileall.compile_dir(pip, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+
+
 def add_scripts(folder: str) -> None:
     """Write the scripts that start pip."""
     for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
@@ -81,6 +96,7 @@ def main() -> None:
             return
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site(folder))
+    compile_pip(site(folder))
     add_scripts(folder)
 
 

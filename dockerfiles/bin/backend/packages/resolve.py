@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import compileall
 import functools
 import json
 import os
+import py_compile
 import re
 import shutil
 import subprocess
@@ -96,6 +98,9 @@ def renew_pip() -> None:
     if pip_alone.is_old():
         words = ["install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:", "--upgrade", "pip>=24"]
         run([sys.executable, "-m", "pip", *words])
+        # As make_venv.py does: the same bytes in every build.
+        pip = os.path.join(pip_alone.home(), "pip")
+        compileall.compile_dir(pip, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 
 
 def report(words: list[str], *options: str) -> Answer:
