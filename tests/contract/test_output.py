@@ -6,11 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SAFE = ("\n", "\t")
-
-
-def is_text(said: str) -> bool:
-    return all(char.isprintable() or char in SAFE for char in said)
+from printed import is_text
 
 
 def test_a_wrong_command_line_is_text(tmp_path: Path) -> None:

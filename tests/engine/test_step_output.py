@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import TIMEOUT_S
+from printed import is_text
 from projects import pure
 from runs import runs_of
 
@@ -47,10 +48,6 @@ def run(folder: Path, *words: str, **variables: str) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "bakery", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False, timeout=TIMEOUT_S)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
-def is_text(said: str) -> bool:
-    return all(char.isprintable() or char in "\n\t" for char in said)
 
 
 def commands(said: str) -> list[str]:

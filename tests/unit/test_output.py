@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from own_sources import FILES, nodes, trees
+from printed import is_text
 from processes import linux_build
 from rich.table import Column
 from rich.text import Text
@@ -106,11 +107,6 @@ HOSTILE = {
     "surrogate": "a\udc80b",
     "delete": "a\x7fb\x0eb\x0b\x0c\x00",
 }
-SAFE = ("\n", "\t")
-
-
-def is_text(said: str) -> bool:
-    return all(char.isprintable() or char in SAFE for char in said)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -151,16 +151,19 @@ def made(expression: ast.AST, function: ast.AST) -> bool:
     return expression.id in (typed | assigned) - rebound
 
 
-def calls(node: ast.AST, function: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
+def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
     """Yield every call with the function that it stands in."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Call):
-            yield child, function
-        yield from calls(child, child if isinstance(child, ast.FunctionDef) else function)
+    pending = [(tree, tree)]
+    while pending:
+        node, function = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Call):
+                yield child, function
+            pending.append((child, child if isinstance(child, ast.FunctionDef) else function))
 
 
 def offences(name: str, tree: ast.AST) -> Iterator[str]:
-    for call, function in calls(tree, tree):
+    for call, function in calls(tree):
         if (
             isinstance(call.func, ast.Name)
             and call.func.id == "CleanEnvironment"
