@@ -45,7 +45,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("server", [pytest.param(Plain, marks=pytest.mark.proof), Negotiating])
+@pytest.mark.proof
+@pytest.mark.parametrize("server", [Plain, Negotiating])
 def test_the_plan_and_ten_planted_differences(server: type[Plain], project: Path) -> None:
     new = project / "dist"
     new.mkdir()

@@ -27,6 +27,7 @@ PRINTED = 25
 """One recipe in so many is planned, and the plan shown to buildx."""
 
 
+@pytest.mark.proof
 def test_the_runner_sees_what_no_reader_may_do(tmp_path: Path) -> None:
     expected = {
         "raise": "KeyError",
@@ -46,6 +47,7 @@ def test_the_runner_sees_what_no_reader_may_do(tmp_path: Path) -> None:
     assert tally.peak > 300
 
 
+@pytest.mark.proof
 def test_inputs_are_the_same_for_the_same_seed_and_end_in_every_way() -> None:
     for name, target in TARGETS.items():
         assert [target.made(1, number) for number in range(20)] == [target.made(1, number) for number in range(20)], (

@@ -105,6 +105,7 @@ def test_a_wheel_that_fails_on_one_python_is_not_published(tmp_path: Path, named
     assert len(bakery(folder, "full", "--failed").wheels) == (2 if named else 1)
 
 
+@pytest.mark.proof
 def test_a_library_for_every_python(tmp_path: Path) -> None:
     folder = library(tmp_path / "project")
     done = bakery(folder, "full")

@@ -54,6 +54,7 @@ def result(done: Done) -> object:
     return done.results()["wheel-cp311"]["result"]
 
 
+@pytest.mark.proof
 def test_a_committed_journal_with_a_changed_wheel_is_not_believed(
     project: Path, tmp_path: Path, machine: dict[str, str]
 ) -> None:

@@ -228,6 +228,7 @@ def test_packages_of_a_debian_repository(tmp_path: Path, standin: Maker, apt_rep
     assert "CUDA 13.0 in /usr/local/cuda-13.0" in log
 
 
+@pytest.mark.proof
 def test_a_key_that_nobody_published_is_refused(tmp_path: Path, standin: Maker, apt_repository: Path, key: Key) -> None:
     """Whoever stands in for NVIDIA's repository signs it with a key of their own, and puts that beside it."""
     pushed = standin("debian-repository", repository=str(apt_repository))

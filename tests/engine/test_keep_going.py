@@ -32,6 +32,7 @@ def wheels(folder: Path) -> list[str]:
     return [name.removeprefix("demo-1.0+").partition("-")[0] for name in names]
 
 
+@pytest.mark.proof
 def test_failed_cell_stops_nothing_and_is_all_that_is_built_again(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["a", "bad", "c"], BAD)
     summary = tmp_path / "summary.md"

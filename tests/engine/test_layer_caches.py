@@ -171,6 +171,7 @@ def with_git(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.proof
 def test_what_only_reads_writes_nothing(tmp_path: Path) -> None:
     folder = one(tmp_path / "project")
     own = {"BAKERY_CACHE": "local", "BAKERY_CACHE_DIR": ".bakery/cache"}

@@ -92,6 +92,7 @@ def test_nothing_has_changed(project: Path) -> None:
     assert "up to date" in bakery(project, "lock", "--check").out
 
 
+@pytest.mark.proof
 def test_another_file_than_the_locked_one_is_refused(project: Path) -> None:
     lock = project / "bakery.lock"
     text = lock.read_text()

@@ -102,6 +102,7 @@ packages = []
 """
 
 
+@pytest.mark.proof
 def test_a_distribution_for_each_value_and_one_that_selects(tmp_path: Path) -> None:
     folder = extension(tmp_path / "tiny", SEVERAL, SOURCE)
     (folder / "meta").mkdir()

@@ -98,6 +98,7 @@ def project(folder: Path, cache: str = "true") -> Path:
     return folder
 
 
+@pytest.mark.proof
 def test_after_a_change_in_one_file_nvcc_compiles_that_one(tmp_path: Path) -> None:
     folder = project(tmp_path / "project")
     first = bakery(folder, "wheel")

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.engine
 RECIPE = 'name = "tiny"\n[matrix]\npython = ["3.11"]\n'
 
 
+@pytest.mark.proof
 def test_a_profile_has_the_compilers_of_the_run_that_compiled(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", RECIPE, f"{SOURCE}\n// {uuid.uuid4().hex}\n")
     first = bakery(folder, "wheel")

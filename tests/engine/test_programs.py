@@ -53,13 +53,14 @@ def baked(checkout: Path, environment: Mapping[str, str], ca_bundle: Path | None
     return {stage for stage in stages if not stage.endswith("-asked")}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("program", "stages"),
     [
-        pytest.param("cache/carry-ccache", set(), marks=pytest.mark.proof),
+        ("cache/carry-ccache", set()),
         ("finish/archive.py", {"repair"}),
-        pytest.param("test/smoke.py", set(), marks=pytest.mark.proof),
-        pytest.param("source/requires.py", {"project", "repository"}, marks=pytest.mark.proof),
+        ("test/smoke.py", set()),
+        ("source/requires.py", {"project", "repository"}),
     ],
 )
 def test_a_changed_program_repeats_the_steps_of_its_role_and_no_others(

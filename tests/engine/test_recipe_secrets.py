@@ -263,6 +263,7 @@ def test_the_record_of_the_build_has_no_value_but_what_was_printed(
         assert canaries.configuration not in shell(engine_environment, "docker", "buildx", "history", "logs", reference)
 
 
+@pytest.mark.proof
 def test_a_failing_step_s_last_lines_are_masked(tmp_path: Path, canaries: Canaries) -> None:
     folder = project(tmp_path / "project", canaries, prints=False, fails=True)
     done = bakery(folder, "full", code=7, environment=environment(folder, canaries))

@@ -83,6 +83,7 @@ def epoch(runner: Runner) -> str:
     return re.findall(r'"SOURCE_DATE_EPOCH": "(\d+)"', record.read_text())[0]
 
 
+@pytest.mark.proof
 def test_a_release_has_the_submodule_and_the_date_of_a_full_clone(
     repository: tuple[Path, str], tmp_path: Path, engine_environment: Mapping[str, str]
 ) -> None:
@@ -125,6 +126,7 @@ def test_without_history_the_date_would_be_another(
     assert "bake" in runner.failed
 
 
+@pytest.mark.proof
 def test_a_wheel_of_another_version_than_the_tag_of_its_commit_is_a_warning(
     repository: tuple[Path, str], tmp_path: Path
 ) -> None:

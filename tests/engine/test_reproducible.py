@@ -44,6 +44,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.proof
 def test_what_is_written_down(project: Path, engine_environment: Mapping[str, str], debian: str) -> None:
     (wheel,) = bakery(project, "wheel").wheels
     records = project / "dist" / ".provenance"

@@ -58,6 +58,7 @@ class Terminal:
         assert self.process.wait(30) == 0, self.text
 
 
+@pytest.mark.proof
 def test_the_steps_own_command_fails_alike(tmp_path: Path) -> None:
     folder = extension(tmp_path / "project", RECIPE, f"int answer = missing_thing;\n{SOURCE}// {uuid.uuid4()}\n")
     assert ERROR in bakery(folder, "wheel", code=7).log("wheel-cp311")

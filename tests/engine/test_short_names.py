@@ -37,6 +37,7 @@ def stand_in(environment: Mapping[str, str], registry: str, image: str) -> Pushe
     return push(environment, image, f"{registry}/{NAMES['redhat']}")
 
 
+@pytest.mark.proof
 def test_image_of_a_short_name_comes_from_the_mirror(
     tmp_path: Path, registry: str, manylinux_image: str, engine_environment: Mapping[str, str]
 ) -> None:

@@ -81,6 +81,7 @@ def test_what_a_build_sees_is_the_source_and_nothing_beside_it(tmp_path: Path) -
     assert (set(digests), notes["changed"]) == ({"dirHash"}, ["feature/"])
 
 
+@pytest.mark.proof
 def test_a_source_that_changes_while_it_is_built_has_no_commit(tmp_path: Path) -> None:
     folder = flavours(tmp_path / "project", ["a"], "print('BUILDS', flush=True); time.sleep(6)")
     (folder / ".gitignore").write_text("dist/\n.bakery/\n")

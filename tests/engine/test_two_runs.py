@@ -43,7 +43,8 @@ def check_records(folder: Path) -> None:
         assert any(sha256 in path.read_text() for path in records if path.name.endswith(".cdx.json")), records
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("rounds", [1, 50])
 def test_each_wheel_has_the_record_of_its_bytes(tmp_path: Path, rounds: int) -> None:
     folder = flavours(tmp_path / "project", CELLS, "time.sleep(0.3)")
     seed = random.randrange(10**6)

@@ -38,6 +38,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.proof
 def test_a_file_that_git_ignores_is_not_published(project: Path) -> None:
     secret = project / "src" / "demo" / "settings.local"
     secret.write_text("password = 'hunter2'\n")

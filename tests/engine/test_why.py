@@ -44,6 +44,7 @@ def stages(folder: Path, cell: str = "cp311") -> tuple[str, dict[str, dict[str, 
     return document["bake"], {item["stage"]: item for item in document["stages"]}
 
 
+@pytest.mark.proof
 def test_the_stages_that_are_built_again_and_why(tmp_path: Path) -> None:
     recipe = f'{RECIPE}[variables]\nLEVEL = "1"\n[builder.environment]\nLEVEL = "${{LEVEL}}"\n'
     folder = extension(tmp_path / "project", recipe, f"{SOURCE}// {uuid.uuid4()}\n")
