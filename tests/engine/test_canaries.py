@@ -281,7 +281,6 @@ def check(seen: Mapping[str, set[str]], *places: str) -> None:
 PLACES = ("before", "compile", "build-pth", "native", "sdist", "test", "test-pth")
 
 
-@pytest.mark.proof
 def test_a_bake(machine: Machine, baked: Done) -> None:
     text = baked.log("wheel-cp311") + baked.log("test-cp311")
     check(machine.seen(text), *PLACES)
